@@ -1,0 +1,49 @@
+"""Backbones: images in, embeddings out. One file each, `@register_backbone("name")`.
+
+The contract: `Backbone(input_size=…, mean=…, std=…, **options)` maps normalised images (B, 3, H, W) to
+(B, `dim`), and has the attributes `dim`, `input_size`, `mean`, `std`. Input size, mean and deviation
+belong to the weights, never to the image set: they are stored with them.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Protocol, TypeVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Channels = tuple[float, float, float]
+
+IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
+IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
+
+
+class Backbone(Protocol):
+    """What the model asks of a backbone."""
+
+    dim: int
+    input_size: int
+    mean: Channels
+    std: Channels
+
+    def __call__(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]: ...
+
+
+BACKBONES: dict[str, type[nn.Module]] = {}
+
+_Backbone = TypeVar("_Backbone", bound=type[nn.Module])
+
+
+def register_backbone(name: str) -> Callable[[_Backbone], _Backbone]:
+    """Class decorator: make a backbone known to recipes under `name`."""
+
+    def register(backbone: _Backbone) -> _Backbone:
+        BACKBONES[name] = backbone
+        return backbone
+
+    return register
+
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,19 @@
+"""The one exception that means "the user can mend this"."""
+
+
+class UserError(ValueError):
+    """Bad input from outside: what was got, what was expected, and the remedy.
+
+    A `ValueError`, so that library users catch what they expect. The command line prints it on one
+    line and exits with code 2; every other exception is a defect of fewset and keeps its traceback.
+    """
+
+
+def known(what: str, got: object, names: object) -> UserError:
+    """An error for a name that is not among the known ones; suggests the closest."""
+    from difflib import get_close_matches
+
+    options = sorted(str(name) for name in names)  # type: ignore[attr-defined]
+    close = get_close_matches(str(got), options, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return UserError(f"unknown {what} {got!r}.{hint} Known: {', '.join(options) or 'none'}.")

@@ -1,0 +1,89 @@
+"""FewShotModel = backbone + adapter + head. Identity as adapter is ProtoNet, attention is FEAT."""
+
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from fewset.episode import class_major_labels, prototypes
+from fewset.errors import UserError, known
+
+Average = Literal["pre", "post"]
+
+
+class FewShotModel(nn.Module):
+    """Classifies the queries of many tasks at once; keeps no state of any task.
+
+    `average` says when the shots of a class become one: before the adaptation ("pre", the paper's
+    default: the set is the prototypes) or after it ("post": the set is all the shots).
+    """
+
+    def __init__(
+        self, backbone: nn.Module, adapter: nn.Module, head: nn.Module, average: Average = "pre"
+    ) -> None:
+        super().__init__()
+        if average not in ("pre", "post"):
+            raise known("average", average, ("pre", "post"))
+        self.backbone, self.adapter, self.head, self.average = backbone, adapter, head, average
+
+    def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
+        """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""
+        mean, std = (
+            torch.tensor(values, device=images.device).view(1, 3, 1, 1)
+            for values in (self.backbone.mean, self.backbone.std)
+        )
+        return images.float().mul_(1 / (255 * std)).sub_(mean / std)
+
+    def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        """Embeddings of images: bytes (uint8) are normalised first, floats are taken as normalised."""
+        if images.dtype == torch.uint8:
+            images = self.prepare(images)
+        embedded: Tensor = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        return embedded
+
+    def adapt(
+        self,
+        support: Float[Tensor, "T N K D"],
+        context: Float[Tensor, "T C D"] | None = None,
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T N J D"]:
+        """The support adapted to its task: one row a class (`average="pre"`) or one a shot ("post")."""
+        if self.average == "pre":
+            support = prototypes(support, mask).unsqueeze(2)
+        elif mask is not None and not mask.all():
+            raise UserError(
+                "shots that differ by class need average='pre'; this model averages after the adaptation"
+            )
+        tasks, way, rows = support.shape[:3]
+        adapted = self.transform(
+            support.flatten(1, 2), context, class_major_labels(tasks, way, rows, support.device)
+        )
+        return adapted.unflatten(1, (way, rows))
+
+    def transform(
+        self,
+        items: Float[Tensor, "B S D"],
+        context: Float[Tensor, "B C D"] | None,
+        labels: Shaped[Tensor, "B S"],
+    ) -> Float[Tensor, "B S D"]:
+        """The adapter on bare sets; it is given the labels if it says that it uses them."""
+        extra: dict[str, Any] = {"labels": labels} if getattr(self.adapter, "uses_labels", False) else {}
+        adapted: Tensor = self.adapter(items, context, **extra)
+        return adapted
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        context: Float[Tensor, "T C D"] | None = None,
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        """Logits from embeddings.
+
+        `context` holds unlabelled items that inform the adaptation (transductive: the queries); `mask`
+        marks the shots that count when classes have different numbers of them.
+        """
+        adapted = self.adapt(support, context, mask)
+        logits: Tensor = self.head(adapted, query)
+        return logits

@@ -1,0 +1,35 @@
+"""Progress bars: shown on a terminal, silent elsewhere."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Advance(Protocol):
+    def __call__(self, by: int = 1, note: str = "") -> None: ...
+
+
+@contextmanager
+def progress(title: str, total: int, done: int = 0) -> Iterator[Advance]:
+    """A bar for `total` units of work; call what it yields as units are done.
+
+    `done` units count as done before the start (a resumed run), `note` is shown behind the bar.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total, completed=done, note="")
+
+        def advance(by: int = 1, note: str = "") -> None:
+            bar.update(task, advance=by, **({"note": note} if note else {}))
+
+        yield advance
