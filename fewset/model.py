@@ -33,7 +33,7 @@ class FewShotModel(nn.Module):
             torch.tensor(values, device=images.device).view(1, 3, 1, 1)
             for values in (self.backbone.mean, self.backbone.std)
         )
-        return images.float().mul_(1 / (255 * std)).sub_(mean / std)
+        return images.mul(1 / (255 * std)).sub_(mean / std)
 
     def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         """Embeddings of images: bytes (uint8) are normalised first, floats are taken as normalised."""

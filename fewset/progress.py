@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Advance(Protocol):
     def __call__(self, by: int = 1, note: str = "") -> None: ...
 
 
 @contextmanager
-def progress(title: str, total: int, done: int = 0) -> Iterator[Advance]:
+def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Iterator[Advance]:
     """A bar for `total` units of work; call what it yields as units are done.
 
     `done` units count as done before the start (a resumed run), `note` is shown behind the bar.
@@ -26,7 +27,7 @@ def progress(title: str, total: int, done: int = 0) -> Iterator[Advance]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
         task = bar.add_task(title, total=total, completed=done, note="")
 
         def advance(by: int = 1, note: str = "") -> None:

@@ -85,7 +85,7 @@ def _keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:
             state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             state = state ^ (state >> np.uint64(31))
-    return state
+    return np.asarray(state)
 
 
 def _smallest(keys: UInt64[np.ndarray, "*batch n"], count: int) -> Int[np.ndarray, "*batch count"]:

@@ -7,12 +7,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from jaxtyping import install_import_hook
 
-install_import_hook("fewset", "beartype.beartype")
+install_import_hook("fewset", "tests.check")
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+
+from fewset.data.store import ImageSet, open_set, set_path, write_store
 
 torch.set_num_threads(1)
 
@@ -31,3 +34,25 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"the real image sets of shared/data are not here: {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture
+def tiny_set() -> ImageSet:
+    """An image set called "tiny": 13 / 7 / 7 classes, each a noisy colour pattern, 11 items of 20x20, two domains."""
+    generator = np.random.default_rng(0)
+    classes = np.arange(27)
+    labels = np.repeat(classes, 11)
+    patterns = generator.integers(0, 256, size=(27, 5, 5, 3)).repeat(4, axis=1).repeat(4, axis=2)
+    noise = generator.normal(scale=60, size=(len(labels), 20, 20, 3))
+    with write_store(
+        set_path("tiny"),
+        size=20,
+        labels=labels,
+        class_names=[f"class{number:02}" for number in classes],
+        splits=np.repeat([0, 1, 2], [13, 7, 7]).repeat(11),
+        domains=np.arange(len(labels)) % 2,
+        domain_names=("even", "odd"),
+        source="made by a test",
+    ) as draft:
+        draft.images[:] = np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8)
+    return open_set("tiny")

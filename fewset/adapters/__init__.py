@@ -40,12 +40,22 @@ def register_adapter(name: str) -> Callable[[_Adapter], _Adapter]:
 
     def register(adapter: _Adapter) -> _Adapter:
         taken = ADAPTERS.get(name)
-        if taken is not None and (taken.__module__, taken.__qualname__) != (adapter.__module__, adapter.__qualname__):
-            raise UserError(f"the adapter name {name!r} is taken by {taken.__qualname__}; choose another name")
+        if taken is not None and (taken.__module__, taken.__qualname__) != (
+            adapter.__module__,
+            adapter.__qualname__,
+        ):
+            raise UserError(
+                f"the adapter name {name!r} is taken by {taken.__qualname__}; choose another name"
+            )
         ADAPTERS[name] = adapter
         return adapter
 
     return register
+
+
+def count_parameters(module: nn.Module) -> int:
+    """How many numbers a module learns."""
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 for _module in iter_modules(__path__):

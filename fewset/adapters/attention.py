@@ -32,22 +32,32 @@ class AttentionLayer(nn.Module):
             nn.init.normal_(projection.weight, std=sqrt(2 / (dim + dim)))
         nn.init.xavier_normal_(self.to_output.weight)
 
-    def forward(self, items: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+    def forward(
+        self, items: Float[Tensor, "B S D"], attended: Float[Tensor, "B P D"]
+    ) -> Float[Tensor, "B S D"]:
         query, key, value = (
-            projection(items).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for projection in (self.to_query, self.to_key, self.to_value)
+            projection(rows).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for projection, rows in (
+                (self.to_query, items),
+                (self.to_key, attended),
+                (self.to_value, attended),
+            )
         )
-        attended = F.scaled_dot_product_attention(
+        values = F.scaled_dot_product_attention(
             query, key, value, dropout_p=self.attention_dropout if self.training else 0.0
         )
-        adapted = self.dropout(self.to_output(attended.transpose(1, 2).flatten(2)))
+        adapted = self.dropout(self.to_output(values.transpose(1, 2).flatten(2)))
         result: Tensor = self.norm(items + adapted)
         return result
 
 
 @register_adapter("attention")
 class Attention(nn.Module):
-    """FEAT. The context joins the set as queries, keys and values, and is dropped from the result."""
+    """FEAT. The context joins the set as queries, keys and values, and is dropped from the result.
+
+    So the context is adapted from layer to layer like the items; the last layer, whose context rows nobody
+    reads, adapts the items alone.
+    """
 
     def __init__(
         self, dim: int, heads: int = 1, layers: int = 1, attention_dropout: float = 0.1, dropout: float = 0.5
@@ -55,13 +65,15 @@ class Attention(nn.Module):
         super().__init__()
         if heads < 1 or layers < 1:
             raise UserError(f"attention needs at least 1 head and 1 layer, got {heads} and {layers}")
-        self.layers = nn.Sequential(
-            *(AttentionLayer(dim, heads, attention_dropout, dropout) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            AttentionLayer(dim, heads, attention_dropout, dropout) for _ in range(layers)
         )
 
     def forward(
         self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
     ) -> Float[Tensor, "B S D"]:
         joined = items if context is None else torch.cat([items, context], dim=1)
-        adapted: Tensor = self.layers(joined)
-        return adapted[:, : items.shape[1]]
+        for layer in self.layers[:-1]:
+            joined = layer(joined, joined)
+        adapted: Tensor = self.layers[-1](joined[:, : items.shape[1]], joined)
+        return adapted

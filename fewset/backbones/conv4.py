@@ -21,7 +21,11 @@ class Conv4(nn.Module):
     """Inputs of 16 pixels a side or more; the paper's are 84."""
 
     def __init__(
-        self, input_size: int = 84, mean: Channels = IMAGENET_MEAN, std: Channels = IMAGENET_STD, dim: int = 64
+        self,
+        input_size: int = 84,
+        mean: Channels = IMAGENET_MEAN,
+        std: Channels = IMAGENET_STD,
+        dim: int = 64,
     ) -> None:
         super().__init__()
         self.dim, self.input_size, self.mean, self.std = dim, input_size, mean, std

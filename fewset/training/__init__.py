@@ -1,0 +1,1 @@
+"""Training: a resumable loop, the stages it runs, optimiser and schedule, the run directory."""

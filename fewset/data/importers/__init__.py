@@ -1,0 +1,169 @@
+"""Image sets as they are distributed, read into a store. One file a layout.
+
+A new layout is one file here with one function, `entries(source)`: it lists the images of a directory or
+zip file, each with its class and split, and decodes none of them. `import_set` does all the rest.
+"""
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+
+from fewset.data.images import BadImage, decode
+from fewset.data.sources import Source, open_source
+from fewset.data.splits import split_classes
+from fewset.data.store import GENERATED, SPLITS, ImageSet, open_set, set_path, write_store
+from fewset.errors import UserError, known
+from fewset.progress import progress
+
+SIZE = 92
+"""Stored pixels a side: the margin that the paper's Resize(92) + CenterCrop(84) needs."""
+
+_CHUNK = 32
+_LISTED = 10
+
+
+class Entry(NamedTuple):
+    """An image of a source."""
+
+    file: str
+    class_name: str
+    split: str | None = None
+    """None: the source does not say, so the classes are split at random (`fewset.data.splits`)."""
+    domain: str | None = None
+    origin: str | None = None
+    """Images with the same origin must never be in one task."""
+
+
+def import_set(
+    kind: str,
+    source: str | Path,
+    name: str | None = None,
+    size: int = SIZE,
+    seed: int = 0,
+    skip_bad: bool = False,
+) -> ImageSet:
+    """Decode the images of a directory or zip file in the layout `kind` into the set `name`.
+
+    The name is by default that of the source, without ".zip"; a set that has it already is replaced. `seed`
+    splits the classes where the source does not. An image that cannot be decoded stops the import, or with
+    `skip_bad` is left out and listed in the manifest.
+    """
+    if kind not in IMPORTERS:
+        raise known("kind of source", kind, IMPORTERS)
+    if size < 1:
+        raise UserError(f"size is {size}, expected at least 1 pixel a side")
+    source = Path(source).expanduser().absolute()
+    name = name or source.name.removesuffix(".zip")
+    if name in GENERATED:
+        raise UserError(f"the name {name!r} belongs to the set that fewset generates; choose another name")
+    path = set_path(name)
+
+    with open_source(source) as opened:
+        entries = _with_splits(IMPORTERS[kind](opened), seed)
+        if not entries:
+            raise UserError(f"there are no images in {source}")
+        # By split, then class: each is one piece of the file. By code point: the same on every machine.
+        entries.sort(key=lambda entry: (SPLITS.index(entry.split), entry.class_name, entry.file))
+        class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
+        domain_names, domains = _optional([entry.domain for entry in entries])
+        _, origins = _optional([entry.origin for entry in entries])
+        with write_store(
+            path,
+            size=size,
+            labels=labels,
+            class_names=class_names.tolist(),
+            splits=np.array([SPLITS.index(entry.split) for entry in entries]),
+            domains=domains,
+            domain_names=domain_names,
+            origins=origins,
+            source=f"{kind} {source}",
+            command=_command(kind, source, name, size, seed, skip_bad),
+        ) as draft:
+            bad = _decode(opened, [entry.file for entry in entries], draft.images)
+            if bad and not skip_bad:
+                raise _bad_images(bad, len(entries))
+            draft.skipped.update(bad)
+    return open_set(path)
+
+
+def _with_splits(entries: Sequence[Entry], seed: int) -> list[Entry]:
+    names = sorted({entry.class_name for entry in entries})
+    drawn = {name: SPLITS[split] for name, split in zip(names, split_classes(len(names), seed), strict=True)}
+    entries = [entry._replace(split=entry.split or drawn[entry.class_name]) for entry in entries]
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        other = first.setdefault(entry.class_name, entry)
+        if other.split != entry.split:
+            raise UserError(
+                f"the class {entry.class_name!r} is in two splits: {other.file} is for {other.split} and "
+                f"{entry.file} for {entry.split}, but a model is tested on classes it has not seen; put each "
+                "class into one split, or give the classes without splits and fewset splits them"
+            )
+    return entries
+
+
+def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray, "items"] | None]:
+    """Names, and a number into them for each item, or None for a source that has no such names."""
+    if None in values:
+        return [], None
+    names, numbers = np.unique(values, return_inverse=True)  # type: ignore[type-var]  # no None among them
+    return names.tolist(), numbers
+
+
+def _decode(
+    source: Source, files: Sequence[str], images: UInt8[np.ndarray, "items size size 3"]
+) -> dict[int, str]:
+    """Fill `images`; the rows of those that cannot be decoded, with path and reason.
+
+    Threads: Pillow decodes and resizes without Python's lock, and processes were no faster.
+    """
+    bad = {}
+
+    def decode_chunk(rows: range) -> int:
+        for row in rows:
+            try:
+                images[row] = decode(source.read(files[row]), images.shape[1])
+            except (BadImage, OSError) as error:
+                bad[row] = f"{files[row]}: {error}"
+        return len(rows)
+
+    chunks = [range(row, min(row + _CHUNK, len(files))) for row in range(0, len(files), _CHUNK)]
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        with progress(f"decoding {source.path.name}", len(files)) as advance:
+            for done in pool.map(decode_chunk, chunks):
+                advance(done)
+    finally:  # Ctrl-C must not wait for the rest of the images
+        pool.shutdown(cancel_futures=True)
+    return bad
+
+
+def _bad_images(bad: dict[int, str], count: int) -> UserError:
+    lines = [bad[row] for row in sorted(bad)]
+    more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
+    listed = "".join(f"\n  {line}" for line in lines[:_LISTED] + more)
+    return UserError(
+        f"{len(lines)} of {count} images cannot be decoded, and nothing was imported:{listed}\n"
+        "mend or remove them, or leave them out with --skip-bad"
+    )
+
+
+def _command(kind: str, source: Path, name: str, size: int, seed: int, skip_bad: bool) -> str:
+    command = ["fewset", "data", "import", kind, str(source), "--name", name]
+    command += ["--size", str(size)] if size != SIZE else []
+    command += ["--seed", str(seed)] if seed else []
+    command += ["--skip-bad"] if skip_bad else []
+    return shlex.join(command)
+
+
+IMPORTERS: dict[str, Callable[[Source], list[Entry]]] = {
+    module.name: import_module(f"{__name__}.{module.name}").entries for module in iter_modules(__path__)
+}

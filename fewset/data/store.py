@@ -1,0 +1,298 @@
+"""An image set on disk: a directory with one memory-mapped array of images, a table of items and a manifest.
+
+=================  ============================================================================
+``images.npy``     uint8 (items, size, size, 3), opened as a memory map
+``items.npy``      one row an item: label, split and, where the set has them, domain and origin
+``manifest.json``  counts, class names, source, digest, format version
+=================  ============================================================================
+
+A set is written as a whole or not at all (`write_store`) and opened read-only (`open_set`). Sets live in
+`home() / "sets"`. The digest depends on the content alone, not on the name, place or time.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Int64, UInt8
+from platformdirs import user_data_path
+
+from fewset.errors import UserError, known
+from fewset.files import replacing_directory, write_json
+
+SPLITS = ("train", "val", "test")
+FORMAT = 1
+GENERATED = ("strokes",)
+"""Sets that need no import: they are made by code when they are first opened."""
+
+# What the digest covers, beside the bytes of the two arrays.
+_CONTENT = ("format", "size", "items", "counts", "class_names", "domain_names", "files")
+# Files up to this size are read and compared with their digest at each opening; it takes milliseconds.
+_SMALL = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Items of a set: their rows, and the label of each as a number into `class_names` of the set."""
+
+    rows: Int64[np.ndarray, "selected"]
+    labels: Int64[np.ndarray, "selected"]
+    class_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """An opened set. All arrays have one row an item, in the same order, and must not be written to."""
+
+    name: str
+    path: Path
+    images: UInt8[np.ndarray, "items size size 3"]
+    labels: Int64[np.ndarray, "items"]
+    """The class of each item, a number into `class_names`."""
+    class_names: tuple[str, ...]
+    splits: Int64[np.ndarray, "items"]
+    """The split of each item, a number into `SPLITS`."""
+    domains: Int64[np.ndarray, "items"] | None
+    """The domain of each item, a number into `domain_names`."""
+    domain_names: tuple[str, ...]
+    origins: Int64[np.ndarray, "items"] | None
+    """Items with the same origin (a photo and the sketch traced from it) must never be in one task."""
+    digest: str
+    manifest: dict[str, Any]
+
+    def select(self, split: str, domain: str | None = None) -> Selection:
+        """The items of a split ("all" for every split), and of one domain where it is given."""
+        if split not in (*SPLITS, "all"):
+            raise known(f"split of {self.name!r}:", split, (*SPLITS, "all"))
+        if domain is not None and domain not in self.domain_names:
+            raise known(f"domain of {self.name!r}:", domain, self.domain_names)
+        chosen = np.ones(len(self.labels), dtype=bool)
+        if split != "all":
+            chosen &= self.splits == SPLITS.index(split)
+        if domain is not None and self.domains is not None:
+            chosen &= self.domains == self.domain_names.index(domain)
+        rows = np.flatnonzero(chosen)
+        return Selection(rows, self.labels[rows], self.class_names)
+
+    def verify(self) -> None:
+        """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
+        for file, expected in self.manifest["files"].items():
+            if _sha256(self.path / file) != expected["sha256"]:
+                raise _damaged(self.path, f"{file} was edited", self.manifest)
+
+
+def home() -> Path:
+    """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
+    chosen = os.environ.get("FEWSET_HOME")
+    return Path(chosen).expanduser() if chosen else user_data_path("fewset", appauthor=False)
+
+
+def set_path(name: str) -> Path:
+    """Where the set called `name` is or will be."""
+    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+        raise UserError(
+            f"{name!r} cannot be the name of an image set: expected letters, digits, '-', '_' and '.', "
+            "at most 100, the first a letter or a digit; choose another name"
+        )
+    return home() / "sets" / name
+
+
+def list_sets() -> list[str]:
+    """The names of the sets at home."""
+    return sorted(manifest.parent.name for manifest in (home() / "sets").glob("[!.]*/manifest.json"))
+
+
+def open_set(name: str | Path) -> ImageSet:
+    """Open an image set by its name, or by the path of its directory (anything with a path separator)."""
+    if isinstance(name, Path) or "/" in name or os.sep in name:
+        path = Path(name)
+        if not (path / "manifest.json").is_file():
+            raise UserError(f"no image set at {path}: expected a directory with a manifest.json")
+        return _open(path)
+    path = set_path(name)
+    if not path.exists():
+        if name not in GENERATED:
+            missing = known("image set", name, {*list_sets(), *GENERATED})
+            raise UserError(f"{missing} Import it: fewset data import KIND SOURCE --name {name}")
+        from fewset.data.strokes import write_strokes
+
+        write_strokes(path)
+    return _open(path)
+
+
+@dataclass
+class Draft:
+    """A set that is being written."""
+
+    images: UInt8[np.ndarray, "items size size 3"]
+    """To be filled, in any order, by any number of threads."""
+    skipped: dict[int, str] = field(default_factory=dict)
+    """Rows to leave out of the finished set, each with a line for the manifest that says which and why."""
+
+
+@contextmanager
+def write_store(
+    path: Path,
+    *,
+    size: int,
+    labels: Int[np.ndarray, "items"],
+    class_names: Sequence[str],
+    splits: Int[np.ndarray, "items"],
+    domains: Int[np.ndarray, "items"] | None = None,
+    domain_names: Sequence[str] = (),
+    origins: Int[np.ndarray, "items"] | None = None,
+    source: str,
+    command: str | None = None,
+) -> Iterator[Draft]:
+    """Write a set: fill `images` of what this yields; the set appears at `path` when the block ends.
+
+    Nothing is left behind when the block ends with an error. `source` says where the images come from,
+    `command` is the command line that makes the set again, for a set that is not generated at first use.
+    """
+    columns = {"label": labels, "split": splits, "domain": domains, "origin": origins}
+    given = {name: column for name, column in columns.items() if column is not None}
+    items = np.empty(len(labels), dtype=[(name, "<i8") for name in given])
+    for name, column in given.items():
+        items[name] = column
+    _check_space(path, len(items) * size * size * 3)
+
+    with replacing_directory(path) as directory:
+        draft = Draft(_create(directory / "images.npy", len(items), size))
+        yield draft
+        if draft.skipped:
+            kept = np.setdiff1d(np.arange(len(items)), list(draft.skipped))
+            items = items[kept]
+            used, items["label"] = np.unique(items["label"], return_inverse=True)
+            class_names = [class_names[label] for label in used]
+            draft.images = _keep(draft.images, kept, directory / "images.npy")
+        if not len(items):
+            raise UserError(f"no image is left for the set {path.name!r}; look at the source: {source}")
+        draft.images.flush()  # type: ignore[attr-defined]  # a memory map
+        np.save(directory / "items.npy", items)
+
+        # Whole seconds: kept by every file system and archive, and hardly the date of a later change.
+        written = int(time.time())
+        for file in ("images.npy", "items.npy"):
+            os.utime(directory / file, (written, written))
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "name": path.name,
+            "source": source,
+            "command": command,
+            "created_by": f"fewset {metadata.version('fewset')}",
+            "written": written,
+            "skipped": [draft.skipped[row] for row in sorted(draft.skipped)],
+            "size": size,
+            "items": len(items),
+            "counts": {
+                split: {
+                    "items": int((items["split"] == number).sum()),
+                    "classes": len(np.unique(items["label"][items["split"] == number])),
+                }
+                for number, split in enumerate(SPLITS)
+            },
+            "class_names": list(class_names),
+            "domain_names": list(domain_names),
+            "files": {
+                file: {"bytes": (directory / file).stat().st_size, "sha256": _sha256(directory / file)}
+                for file in ("images.npy", "items.npy")
+            },
+        }
+        write_json(directory / "manifest.json", {**manifest, "digest": _digest(manifest)})
+
+
+def _open(path: Path) -> ImageSet:
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        version = manifest["format"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise _damaged(path, f"its manifest.json cannot be read ({error!r})") from error
+    if version != FORMAT:
+        raise _damaged(path, f"it has format {version!r}, and this fewset reads format {FORMAT}", manifest)
+    complete = all(key in manifest for key in (*_CONTENT, "written", "digest"))
+    if not complete or manifest["digest"] != _digest(manifest):
+        raise _damaged(path, "its manifest.json was edited", manifest)
+
+    for file, expected in manifest["files"].items():
+        try:
+            found = (path / file).stat()
+        except OSError as error:
+            raise _damaged(path, f"{file} is missing", manifest) from error
+        if found.st_size != expected["bytes"]:
+            raise _damaged(path, f"{file} has {found.st_size} bytes, expected {expected['bytes']}", manifest)
+        # A large file is read as a whole only if it was touched since, or copied without its date.
+        doubtful = found.st_size <= _SMALL or found.st_mtime_ns != manifest["written"] * 10**9
+        if doubtful and _sha256(path / file) != expected["sha256"]:
+            raise _damaged(path, f"{file} was edited", manifest)
+
+    items = np.load(path / "items.npy")
+    columns = {name: np.ascontiguousarray(items[name]) for name in items.dtype.names}
+    return ImageSet(
+        name=path.resolve().name,
+        path=path,
+        images=np.load(path / "images.npy", mmap_mode="r"),
+        labels=columns["label"],
+        class_names=tuple(manifest["class_names"]),
+        splits=columns["split"],
+        domains=columns.get("domain"),
+        domain_names=tuple(manifest["domain_names"]),
+        origins=columns.get("origin"),
+        digest=manifest["digest"],
+        manifest=manifest,
+    )
+
+
+def _damaged(path: Path, what: str, manifest: object = None) -> UserError:
+    command = manifest.get("command") if isinstance(manifest, dict) else None
+    if path.name in GENERATED:
+        remedy = f"remove {path}, and it is generated again when it is next used"
+    else:
+        remedy = f"import it again: {command or f'fewset data import KIND SOURCE --name {path.name}'}"
+    return UserError(f"the image set {path} cannot be used: {what}; {remedy}")
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    content = {key: manifest[key] for key in _CONTENT}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _create(path: Path, items: int, size: int) -> UInt8[np.ndarray, "items size size 3"]:
+    return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(items, size, size, 3))
+
+
+def _keep(
+    images: UInt8[np.ndarray, "items size size 3"], kept: Int64[np.ndarray, "kept"], path: Path
+) -> UInt8[np.ndarray, "kept size size 3"]:
+    """Only the rows `kept`, in the file `path`, piece by piece: a set may be larger than the memory."""
+    temporary = path.with_name("kept.npy")
+    result = _create(temporary, len(kept), images.shape[1])
+    for first in range(0, len(kept), 1024):
+        result[first : first + 1024] = images[kept[first : first + 1024]]
+    temporary.replace(path)
+    return result
+
+
+def _check_space(path: Path, needed: int) -> None:
+    """A full disk under a memory map ends the process without a word, so look first."""
+    place = next(parent for parent in path.absolute().parents if parent.exists())
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        raise UserError(
+            f"the image set needs {needed / 1e9:.1f} GB, but {place} has {free / 1e9:.1f} GB free; "
+            "make room, choose a smaller size, or set FEWSET_HOME to a directory on another disk"
+        )

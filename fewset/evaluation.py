@@ -1,0 +1,133 @@
+"""Embed a split once, then score any number of tasks on the table of embeddings."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+
+from fewset.data.augment import center_crop
+from fewset.episode import split
+from fewset.errors import UserError
+from fewset.model import FewShotModel
+from fewset.progress import progress
+from fewset.sampling import ClassIndex, TaskSpec, sample_tasks
+
+_CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
+
+
+def interval95(values: Float[np.ndarray, "n"]) -> float:
+    """Half the width of the 95 % interval of the mean: 1.96 s / sqrt(n)."""
+    return 1.96 * float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Accuracy over tasks, as fractions: the mean, its 95 % interval (± `ci95`), the value of each task."""
+
+    mean: float
+    ci95: float
+    per_task: Float[np.ndarray, "tasks"]
+
+    @classmethod
+    def of(cls, per_task: Float[np.ndarray, "tasks"]) -> "Score":
+        exact = per_task.astype(np.float64)
+        return cls(float(exact.mean()), interval95(exact), per_task)
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.2f} ± {100 * self.ci95:.2f} %"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean difference of two scores on the same tasks and its 95 % interval (± `ci95`)."""
+
+    mean: float
+    ci95: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        return abs(self.mean) > self.ci95
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:+.2f} ± {100 * self.ci95:.2f} points"
+
+
+def compare(first: Score, second: Score) -> Difference:
+    """`first - second`, paired by task: both must have been scored on the same tasks."""
+    if len(first.per_task) != len(second.per_task):
+        raise UserError(
+            f"the scores cover {len(first.per_task)} and {len(second.per_task)} tasks; "
+            "a paired comparison needs the same tasks: evaluate both with the same task options and seed"
+        )
+    differences = first.per_task.astype(np.float64) - second.per_task.astype(np.float64)
+    return Difference(float(differences.mean()), interval95(differences))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; every module's own mode comes back afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def embed_images(
+    model: FewShotModel,
+    images: UInt8[np.ndarray, "all H W 3"],
+    rows: Int[np.ndarray, "items"],
+    batch: int = 128,
+    title: str = "",
+) -> Float[Tensor, "items D"]:
+    """The table of embeddings of the chosen rows of an image store, each image embedded once.
+
+    With a `title` a progress bar is shown.
+    """
+    device = next(model.parameters()).device
+    size = model.backbone.input_size
+    with evaluating(model), progress(title, len(rows), shown=bool(title)) as advance:
+        parts = []
+        for start in range(0, len(rows), batch):
+            chosen = rows[start : start + batch]
+            pixels = torch.from_numpy(images[chosen]).permute(0, 3, 1, 2).to(device)
+            parts.append(model.embed(center_crop(pixels, size)))
+            advance(len(chosen))
+        return torch.cat(parts)
+
+
+def evaluate(
+    model: FewShotModel,
+    features: Float[Tensor, "items D"],
+    labels: Int[Tensor, "items"] | Int[np.ndarray, "items"],
+    spec: TaskSpec,
+    *,
+    class_names: Sequence[str] | None = None,
+    chunk: int | None = None,
+) -> Score:
+    """Score tasks on a table of embeddings. `chunk` tasks are computed at once, with the same result."""
+    index = ClassIndex(np.asarray(labels), class_names)
+    if chunk is None:
+        chunk = max(1, _CHUNK_NUMBERS // (spec.way * (spec.shot + spec.query) * features.shape[1]))
+    per_task = np.empty(spec.tasks, dtype=np.float32)
+    with evaluating(model):
+        for first in range(0, spec.tasks, chunk):
+            last = min(first + chunk, spec.tasks)
+            rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(features.device)
+            episode = split(features[rows], spec.shot)
+            logits = model(episode.support, episode.query)
+            per_task[first:last] = task_accuracy(logits, episode.query_labels).cpu().numpy()
+    return Score.of(per_task)
+
+
+def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Float[Tensor, "T"]:
+    """The share of each task's queries that are classified rightly."""
+    return (logits.argmax(-1) == labels).float().mean(-1)

@@ -1,0 +1,234 @@
+"""Figures of results. Each function returns a `Figure` of its own; nothing touches pyplot's global state."""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib.style
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fewset.report.results import Comparison, Examples
+from fewset.report.tables import text_of
+
+WIDTH = 8.0  # inches; at 150 dots an inch this is sharp across a page
+
+# Okabe and Ito's palette, told apart with any colour vision; without its yellow, which is lost on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D")  # the next one each time the colours are used up
+LINES = ("-", "--", ":", "-.")
+INK, FAINT = "#333333", "#8A8A8A"
+UP, DOWN = COLOURS[0], COLOURS[1]
+
+_STYLE = {
+    "figure.dpi": 150,
+    "figure.facecolor": "white",
+    "font.size": 9,
+    "axes.edgecolor": "#BBBBBB",
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#E8E8E8",
+    "legend.frameon": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    """matplotlib's own defaults and ours, whatever the user's matplotlibrc says; put back afterwards."""
+    with matplotlib.style.context(["default", _STYLE]):
+        yield
+
+
+def png(figure: Figure) -> bytes:
+    """The picture's bytes: the same figure always gives the same bytes, so no version or date is in them."""
+    out = io.BytesIO()
+    with _style():
+        figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
+
+
+@_style()
+def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
+    """The accuracies with their intervals and, where there are any, the paired differences."""
+    paired = any(item.difference for item in comparisons)
+    figure = Figure(figsize=(WIDTH, 1.0 + 0.62 * len(comparisons)), layout="constrained")
+    left, *right = figure.subplots(1, 2 if paired else 1, sharey=True, squeeze=False)[0]
+    left.set_title("Accuracy, %")
+    for row, item in enumerate(comparisons):
+        if item.result.before is not None:
+            _interval(left, row + 0.24, item.result.before, FAINT, markerfacecolor="white", markersize=5)
+        _interval(left, row, item.result.score, _colour(row), label=True)
+    if any(item.result.before for item in comparisons):
+        left.plot(
+            [], [], "o-", color=FAINT, markerfacecolor="white", markersize=5, label="without adaptation"
+        )
+        left.legend(loc="upper left", bbox_to_anchor=(0, -0.12), borderaxespad=0.6, borderpad=0)
+    for axes in right:
+        baselines = {item.baseline for item in comparisons if item.baseline}
+        axes.set_title(f"Difference to {baselines.pop() if len(baselines) == 1 else 'baseline'}, points")
+        axes.axvline(0, color=FAINT, linewidth=1)
+        for row, item in enumerate(comparisons):
+            if item.difference is not None:
+                _interval(axes, row, item.difference, _colour(row), label=True)
+            elif not item.alone:
+                axes.plot(0, row, "o", color=_colour(row))
+    for axes in (left, *right):
+        axes.grid(axis="x")
+        axes.margins(x=0.25)
+        axes.tick_params(left=False)
+    left.set_yticks(range(len(comparisons)), [item.label for item in comparisons])
+    left.set_ylim(len(comparisons) - 0.4, -0.6)
+    return figure
+
+
+@_style()
+def training_figure(comparisons: Sequence[Comparison]) -> Figure | None:
+    """Loss, training and validation accuracy of each epoch; a star marks the weights that were kept."""
+    trained = {item.result.directory: item for item in reversed(comparisons) if item.result.curves}
+    if not trained:
+        return None
+    figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, title in zip(
+        panels, ("Training loss", "Training accuracy, %", "Validation accuracy, %"), strict=True
+    ):
+        axes.set_title(title)
+        axes.set_xlabel("epoch")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid()
+    for place, item in enumerate(reversed(trained.values())):
+        curves = item.result.curves
+        assert curves is not None
+        look: dict[str, Any] = {
+            "color": _colour(place),
+            "linestyle": LINES[place // len(COLOURS) % len(LINES)],
+        }
+        if len(curves.epoch) == 1:
+            look["marker"] = "o"  # a line of one point would not be seen
+        validation = 100 * curves.val_accuracy
+        for axes, values in zip(panels, (curves.loss, 100 * curves.accuracy, validation), strict=True):
+            axes.plot(curves.epoch, values, linewidth=1.6, label=item.label, **look)
+        band = 100 * curves.val_ci95
+        panels[2].fill_between(
+            curves.epoch, validation - band, validation + band, color=_colour(place), alpha=0.15, linewidth=0
+        )
+        if curves.best is not None:
+            panels[2].plot(
+                curves.epoch[curves.best],
+                validation[curves.best],
+                "*",
+                color=_colour(place),
+                markersize=13,
+                markeredgecolor="white",
+                zorder=3,
+            )
+    handles, labels = panels[0].get_legend_handles_labels()
+    kept = Line2D([], [], marker="*", linestyle="", color=INK, markersize=10, markeredgecolor="white")
+    figure.legend(
+        [*handles, kept],
+        [*labels, "best on validation: kept"],
+        loc="outside upper left",
+        ncols=min(5, len(handles) + 1),
+    )
+    return figure
+
+
+@_style()
+def adaptation_figure(examples: Examples) -> Figure:
+    """The first figure of the paper: prototypes before and after adaptation, among the queries of their task.
+
+    Each task has its own plane, that of the two principal components of its query embeddings; the
+    prototypes are projected onto it. One unit is equally long in both directions.
+    """
+    count = len(examples.task)
+    columns = min(count, 2 if count in (2, 4) else 3)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH, 0.4 + rows * (WIDTH / columns) * 0.92), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for place, axes in enumerate(panels):
+        if place < count:
+            _task_panel(axes, examples, place)
+        else:
+            axes.set_axis_off()
+    marks = {
+        "query": Line2D(
+            [], [], marker="o", linestyle="", color=INK, markersize=4, alpha=0.6, markeredgewidth=0
+        ),
+        "prototype before adaptation": Line2D([], [], markerfacecolor="white", **_mark("o", INK, 8)),
+        "prototype after adaptation": Line2D([], [], **_mark("*", INK, 14)),
+    }
+    figure.legend(marks.values(), marks.keys(), loc="outside upper left", ncols=3)
+    return figure
+
+
+def principal_plane(
+    points: Float[np.ndarray, "M D"],
+) -> tuple[Float[np.ndarray, "D"], Float[np.ndarray, "2 D"]]:
+    """The mean of the points and the two directions in which they vary most (PCA).
+
+    The sign of a principal direction is arbitrary; its largest entry is made positive.
+    """
+    exact = points.astype(np.float64)
+    centre = exact.mean(axis=0)
+    _, _, directions = np.linalg.svd(exact - centre, full_matrices=False)
+    plane = directions[:2]
+    largest = np.take_along_axis(plane, np.abs(plane).argmax(axis=1, keepdims=True), axis=1)
+    return centre, plane * np.sign(largest)
+
+
+def _task_panel(axes: Axes, examples: Examples, place: int) -> None:
+    centre, plane = principal_plane(examples.query[place])
+    query, before, after = (
+        (points[place] - centre) @ plane.T for points in (examples.query, examples.before, examples.after)
+    )
+    for number in range(len(before)):
+        colour, marker = _colour(number), MARKERS[number // len(COLOURS) % len(MARKERS)]
+        own = query[examples.query_labels[place] == number]
+        axes.scatter(own[:, 0], own[:, 1], s=16, color=colour, marker=marker, alpha=0.5, linewidth=0)
+        arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.4, "shrinkA": 4, "shrinkB": 4}
+        axes.annotate("", after[number], before[number], arrowprops=arrow, zorder=2)
+        axes.plot(*before[number], markerfacecolor="white", zorder=3, **_mark(marker, colour, 8))
+        axes.plot(*after[number], zorder=4, **_mark("*", colour, 15))
+    old, new = examples.accuracy_before[place], examples.accuracy_after[place]
+    effect, colour = (
+        ("adaptation hurts", DOWN) if new < old else ("", UP) if new > old else ("no change", INK)
+    )
+    axes.set_title(f"Task {examples.task[place]}" + (f": {effect}" if effect else ""), color=colour)
+    axes.set_xlabel(f"accuracy {100 * old:.1f} % → {100 * new:.1f} %", color=colour, fontsize=10)
+    # Adapted prototypes may lie far from the queries: every point is in view, at one scale.
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.08)
+    axes.spines[:].set_visible(True)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _mark(marker: str, colour: str, size: float) -> dict[str, Any]:
+    edge = {"markeredgecolor": "white", "markeredgewidth": 0.8} if marker == "*" else {"markeredgewidth": 1.6}
+    return {"marker": marker, "linestyle": "", "color": colour, "markersize": size} | edge
+
+
+def _interval(axes: Axes, row: float, estimate: Any, colour: str, label: bool = False, **look: Any) -> None:
+    mean, half = 100 * estimate.mean, 100 * estimate.ci95
+    axes.errorbar(mean, row, xerr=half, fmt="o", color=colour, capsize=3, **look)
+    if label:
+        axes.annotate(
+            text_of(estimate), (mean, row), (0, 7), textcoords="offset points", ha="center", color=colour
+        )
+
+
+def _colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]

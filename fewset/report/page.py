@@ -1,0 +1,162 @@
+"""One self-contained HTML page from run directories, with the same figures and table as files."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
+
+from fewset.evaluation import Difference
+from fewset.files import write_bytes, write_text
+from fewset.report.figures import accuracy_figure, adaptation_figure, png, training_figure
+from fewset.report.results import Comparison, Result, compare_results, read_results
+from fewset.report.tables import (
+    comparison_table,
+    csv_text,
+    describe_tasks,
+    latex_text,
+    markdown_text,
+    settings_table,
+    text_of,
+)
+
+
+class Adaptation(NamedTuple):
+    """What adaptation does in a run: its example tasks, and how many of all its tasks it helps and hurts."""
+
+    label: str
+    figure: str
+    shown: int
+    shown_hurt: int
+    tasks: int
+    helped: int
+    hurt: int
+
+
+def build_report(runs: Sequence[Path], out: Path) -> Path:
+    """Write `report.html`, its figures as PNG files and its table as `table.md`, `.csv` and `.tex`."""
+    results = read_results(runs)
+    comparisons = compare_results(results)
+    table = comparison_table(results)
+    figures = _figures(comparisons)
+    html = _template().render(
+        title=_title(results),
+        summary=summary(comparisons),
+        table=table,
+        figures={name: _data_uri(picture) for name, picture in figures.items()},
+        adaptations=_adaptations(comparisons),
+        comparisons=comparisons,
+        settings=settings_table(comparisons),
+        describe_tasks=describe_tasks,
+        text_of=text_of,
+    )
+    for name, picture in figures.items():
+        write_bytes(out / name, picture)
+    write_text(out / "table.md", markdown_text(table))
+    write_text(out / "table.csv", csv_text(table))
+    write_text(out / "table.tex", latex_text(table))
+    page = out / "report.html"
+    write_text(page, html)
+    return page
+
+
+def summary(comparisons: Sequence[Comparison]) -> list[str]:
+    """What the numbers say, in sentences."""
+    return [sentence for item in comparisons for sentence in _sentences(item)]
+
+
+def _sentences(item: Comparison) -> list[str]:
+    tasks = f"{item.result.tasks:,} tasks"
+    sentences = []
+    if item.alone:
+        sentences.append(f"{item.label} reaches {text_of(item.result.score)} % on {tasks}.")
+    match item.difference:
+        case None:
+            pass
+        case Difference(excludes_zero=False):
+            sentences.append(
+                f"Between {item.label} and {item.baseline} no difference can be shown on the same {tasks} "
+                f"({text_of(item.difference)} points)."
+            )
+        case Difference(mean):
+            side = "ahead of" if mean > 0 else "behind"
+            sentences.append(
+                f"{item.label} is {side} {item.baseline} by {_points(item.difference)} on the same {tasks}."
+            )
+    match item.gain:
+        case None:
+            pass
+        case Difference(excludes_zero=False):
+            sentences.append(
+                f"That adapting the prototypes to each task changes the accuracy of {item.label} cannot be shown "
+                f"({text_of(item.gain)} points)."
+            )
+        case Difference(mean):
+            way = "raises" if mean > 0 else "lowers"
+            sentences.append(
+                f"Adapting the prototypes to each task {way} the accuracy of {item.label} by "
+                f"{_points(item.gain)}, against the same model without adaptation."
+            )
+    return sentences
+
+
+def _points(size: Difference) -> str:
+    """How large a difference is; the sentence says on which side."""
+    return f"{100 * abs(size.mean):.2f} ± {100 * size.ci95:.2f} points"
+
+
+def _title(results: Sequence[Result]) -> str:
+    methods = list(dict.fromkeys(result.method for result in results))
+    sets = list(dict.fromkeys(result.data for result in results))
+    named = " and ".join(methods) if len(methods) < 3 else f"{len(methods)} methods"
+    return f"{named} on {' and '.join(sets)}"
+
+
+def _figures(comparisons: Sequence[Comparison]) -> dict[str, bytes]:
+    """The figures by the names of their files."""
+    figures = {"accuracy.png": png(accuracy_figure(comparisons))}
+    training = training_figure(comparisons)
+    if training is not None:
+        figures["training.png"] = png(training)
+    for number, item in enumerate(comparisons, start=1):
+        if item.result.examples is not None:
+            figures[_adaptation_file(number)] = png(adaptation_figure(item.result.examples))
+    return figures
+
+
+def _adaptations(comparisons: Sequence[Comparison]) -> list[Adaptation]:
+    adaptations = []
+    for number, item in enumerate(comparisons, start=1):
+        examples, before = item.result.examples, item.result.before
+        if examples is not None and before is not None:
+            effect = item.result.score.per_task - before.per_task
+            adaptations.append(
+                Adaptation(
+                    item.label,
+                    figure=_adaptation_file(number),
+                    shown=len(examples.task),
+                    shown_hurt=int((examples.accuracy_after < examples.accuracy_before).sum()),
+                    tasks=item.result.tasks,
+                    helped=int((effect > 0).sum()),
+                    hurt=int((effect < 0).sum()),
+                )
+            )
+    return adaptations
+
+
+def _adaptation_file(number: int) -> str:
+    return f"adaptation-{number}.png"
+
+
+def _data_uri(picture: bytes) -> str:
+    return "data:image/png;base64," + b64encode(picture).decode("ascii")
+
+
+def _template() -> Any:
+    text = resources.files("fewset.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(text)

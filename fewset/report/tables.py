@@ -1,0 +1,224 @@
+"""Tables: one neutral structure, and a thin renderer for each form."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fewset.evaluation import Difference, Score
+from fewset.report.results import Comparison, Result, compare_results, describe_fields
+
+Cell = Score | Difference | str | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """`title` is for people, `key` for programs; estimates (a number with an interval) align right."""
+
+    title: str
+    key: str
+    estimate: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def comparison_table(results: Sequence[Result], baseline: int | None = None) -> Table:
+    """Every method with its accuracy, what the adaptation brings, and the difference to the baseline."""
+    comparisons = compare_results(results, baseline)
+    protocols = list(dict.fromkeys(describe_tasks(result) for result in results))
+    baselines = list(dict.fromkeys(item.baseline for item in comparisons if item.baseline))
+    over = baselines[0] if len(baselines) == 1 else "baseline"
+
+    def difference(item: Comparison) -> Cell:
+        if item.difference is None:
+            return None if item.alone else "baseline"
+        return item.difference
+
+    def excluded(item: Comparison) -> Cell:
+        return None if item.difference is None else "yes" if item.difference.excludes_zero else "no"
+
+    columns: dict[Column, list[Cell]] = {
+        Column("Method", "method"): [item.label for item in comparisons],
+        Column("Tasks", "tasks"): [
+            describe_tasks(item.result) if len(protocols) > 1 else None for item in comparisons
+        ],
+        Column("Accuracy", "accuracy", True): [item.result.score for item in comparisons],
+        Column("Unadapted", "unadapted", True): [item.result.before for item in comparisons],
+        Column("Gain", "gain", True): [item.gain for item in comparisons],
+        Column(f"Over {over}", "difference", True): [difference(item) for item in comparisons],
+        Column("Excludes 0", "excludes_zero"): [excluded(item) for item in comparisons],
+        Column("Baseline", "baseline"): [
+            item.baseline if len(baselines) > 1 else None for item in comparisons
+        ],
+    }
+    shown = {column: cells for column, cells in columns.items() if any(cell is not None for cell in cells)}
+    return Table(
+        title="Accuracy in %, mean ± 95 % interval over tasks"
+        + (f": {protocols[0]}" if len(protocols) == 1 else ""),
+        columns=tuple(shown),
+        rows=tuple(zip(*shown.values(), strict=True)),
+        notes=tuple(_alone(item, comparisons) for item in comparisons if item.alone and len(results) > 1),
+    )
+
+
+def settings_table(comparisons: Sequence[Comparison]) -> Table:
+    """The training settings of the runs side by side, those first in which they differ."""
+    trained = [item for item in comparisons if item.result.recipe]
+    names = list(dict.fromkeys(name for item in trained for name in item.result.recipe))
+    rows = [(name, *(_setting(item.result, name) for item in trained)) for name in names]
+    rows.sort(key=lambda row: len(set(row[1:])) == 1)  # stable: the recipe's order within each part
+    return Table(
+        title="Training settings",
+        columns=(Column("Setting", "setting"), *(Column(item.label, item.label) for item in trained)),
+        rows=tuple(rows),
+    )
+
+
+def describe_tasks(result: Result) -> str:
+    """The tasks of a result in words."""
+    parts = [
+        f"{result.data} {result.split}" + (f" ({result.domain})" if result.domain else ""),
+        *([] if result.setting == "standard" else [result.setting]),
+        f"{result.way}-way {result.shot}-shot",
+        f"{result.query} queries a class",
+        f"{result.tasks:,} tasks",
+        f"seed {result.seed}",
+    ]
+    return ", ".join(parts)
+
+
+def text_of(cell: Cell) -> str:
+    """A cell in words; fractions become percent with two decimals, differences carry their sign."""
+    match cell:
+        case None:
+            return "–"
+        case str():
+            return cell
+        case Difference():
+            return f"{100 * cell.mean:+z.2f} ± {100 * cell.ci95:.2f}"
+        case Score():
+            return f"{100 * cell.mean:.2f} ± {100 * cell.ci95:.2f}"
+
+
+def plain_text(table: Table) -> str:
+    """Aligned columns for a terminal."""
+    lines = [
+        [column.title for column in table.columns],
+        *([text_of(cell) for cell in row] for row in table.rows),
+    ]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    lines.insert(1, ["─" * width for width in widths])
+    aligned = [
+        "  ".join(
+            cell.rjust(width) if column.estimate else cell.ljust(width)
+            for cell, width, column in zip(line, widths, table.columns, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([table.title, "", *aligned, *(["", *table.notes] if table.notes else [])]) + "\n"
+
+
+def markdown_text(table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    lines = [
+        f"{_markdown(table.title)}",
+        "",
+        line([_markdown(column.title) for column in table.columns]),
+        line(["---:" if column.estimate else ":---" for column in table.columns]),
+        *(line([_markdown(text_of(cell)) for cell in row]) for row in table.rows),
+        *(f"\n{_markdown(note)}" for note in table.notes),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv_text(table: Table) -> str:
+    """For programs: an estimate becomes two columns, the number and half its interval, in percent."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        name
+        for column in table.columns
+        for name in ((column.key, f"{column.key}_ci95") if column.estimate else (column.key,))
+    )
+    for row in table.rows:
+        fields: list[str] = []
+        for column, cell in zip(table.columns, row, strict=True):
+            if isinstance(cell, Score | Difference):
+                fields += [f"{100 * cell.mean:z.2f}", f"{100 * cell.ci95:.2f}"]
+            elif column.estimate:
+                fields += ["", ""]
+            else:
+                fields += [cell or ""]
+        writer.writerow(fields)
+    return out.getvalue()
+
+
+def latex_text(table: Table) -> str:
+    """A table environment; needs the package booktabs."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "    " + " & ".join(cells) + r" \\"
+
+    def cell_of(cell: Cell) -> str:
+        text = text_of(cell)
+        return "$" + text.replace("±", r"\pm") + "$" if isinstance(cell, Score | Difference) else _latex(text)
+
+    alignment = "".join("r" if column.estimate else "l" for column in table.columns)
+    lines = [
+        r"% \usepackage{booktabs}",
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{_latex(table.title)}}}",
+        rf"  \begin{{tabular}}{{{alignment}}}",
+        r"    \toprule",
+        line([_latex(column.title) for column in table.columns]),
+        r"    \midrule",
+        *(line([cell_of(cell) for cell in row]) for row in table.rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *(rf"  \par\smallskip\footnotesize {_latex(note)}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _alone(item: Comparison, comparisons: Sequence[Comparison]) -> str:
+    others = [other for other in comparisons if other is not item]
+    nearest = next((other for other in others if other.result.method == "ProtoNet"), others[0])
+    return (
+        f"{item.label} has no baseline: its tasks are not those of {nearest.label} "
+        f"({describe_fields(item.result, nearest.result)})."
+    )
+
+
+def _setting(result: Result, name: str) -> str:
+    if name not in result.recipe:
+        return "–"
+    value = result.recipe[name]
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+} | {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

@@ -1,0 +1,55 @@
+"""A recipe becomes a run directory: train, keep the best weights, score them."""
+
+from pathlib import Path
+from typing import Literal
+
+from fewset.data.store import open_set
+from fewset.errors import UserError
+from fewset.recipes import Recipe, build_model, recipe_text
+from fewset.results import Result, evaluate_run, read_result
+from fewset.training.episodic import MetaTraining
+from fewset.training.loop import Stage, fit
+from fewset.training.pretrain import Pretraining
+from fewset.training.run import WEIGHTS, RunDirectory
+from fewset.weights import initialise, load, save_weights
+
+Kind = Literal["pretrain", "train"]
+
+
+def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, force: bool = False) -> Result:
+    """Run a recipe to its end in the directory `out`; returns what `result.json` there holds."""
+    if getattr(recipe, kind) is None:
+        other = "train" if kind == "pretrain" else "pretrain"
+        raise UserError(f"recipe {recipe.name!r} has no [{kind}] table; use `fewset {other}`")
+    run = RunDirectory(out)
+    if resume and run.state == "finished":
+        return read_result(out)
+    stage = _stage(recipe, out.parent)
+    run.begin(recipe_text(recipe), resume, force)
+    fit(stage, run)
+    save_weights(stage.model, recipe.model, out / WEIGHTS)
+    return evaluate_run(out)
+
+
+def _stage(recipe: Recipe, beside: Path) -> Stage:
+    images = open_set(recipe.data.set)
+    model = build_model(recipe.model, recipe.seed)
+    if recipe.pretrain is not None:
+        return Pretraining(model, images, recipe.pretrain, recipe.seed, recipe.data.domain)
+    if recipe.train is None:
+        raise AssertionError("a recipe has [pretrain] or [train]")
+    if recipe.train.init:
+        source = _find_init(recipe.train.init, beside)
+        initialise(model, load(source), source)
+    return MetaTraining(model, images, recipe.train, recipe.seed, recipe.data.domain)
+
+
+def _find_init(init: str, beside: Path) -> Path:
+    """The weights that meta-training starts from: a run beside the new one, or a path."""
+    for candidate in (beside / init, Path(init)):
+        if candidate.exists():
+            return candidate
+    raise UserError(
+        f"train.init is {init!r}, but there is no such run in {beside} and no such path; make it first with "
+        "`fewset pretrain`, or start from elsewhere with --set train.init=PATH (empty for random weights)"
+    )

@@ -1,0 +1,24 @@
+"""From rows of an image store to what a backbone takes, while training."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from fewset.data.augment import augment
+from fewset.model import FewShotModel
+
+
+def load_batch(
+    model: FewShotModel,
+    images: UInt8[np.ndarray, "all H W 3"],
+    rows: Int[np.ndarray, "B"],
+    steps: Sequence[str],
+    seed: int,
+) -> Float[Tensor, "B 3 size size"]:
+    """Gather, move to the model's device, augment (or crop, when there are no steps), normalise."""
+    device = next(model.parameters()).device
+    pixels = torch.from_numpy(images[rows]).permute(0, 3, 1, 2).to(device)
+    return model.prepare(augment(pixels, steps, model.backbone.input_size, seed))

@@ -1,0 +1,123 @@
+"""Meta-training: one step is one or more tasks drawn from the train split (algorithm 1 of the paper)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fewset.data.store import ImageSet
+from fewset.episode import split
+from fewset.errors import UserError
+from fewset.evaluation import Score, embed_images, evaluate, task_accuracy
+from fewset.losses import Scored, contrastive_logits, task_loss
+from fewset.model import FewShotModel
+from fewset.sampling import ClassIndex, TaskSpec, mix, sample_tasks
+from fewset.training.batches import load_batch
+from fewset.training.loop import Step
+from fewset.training.optimiser import OptimiserConfig, build_optimiser
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Meta-training. The defaults are the authors' for FEAT with the ConvNet, 1 shot, on miniImageNet.
+
+    `init` is where the weights start from: the name of a run beside this one, a run directory or a weights
+    file; "" starts from random weights.
+    """
+
+    init: str = ""
+    way: int = 5
+    shot: int = 1
+    query: int = 15
+    epochs: int = 200
+    tasks_per_epoch: int = 100
+    tasks_per_step: int = 1
+    augment: tuple[str, ...] = ()
+    balance: float = 0.0  # weight of the contrastive term
+    contrastive_temperature: float = 16.0
+    contrastive_scored: Scored = "adapted"
+    freeze_batchnorm: bool = False  # keep BatchNorm's statistics; the authors advise it for WRN
+    validation_tasks: int = 600
+    validation_way: int = 5
+    validation_query: int = 15
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.tasks_per_epoch, self.tasks_per_step) < 1:
+            raise UserError("epochs, tasks_per_epoch and tasks_per_step must be 1 or more")
+        if self.tasks_per_epoch % self.tasks_per_step:
+            raise UserError(
+                f"tasks_per_epoch is {self.tasks_per_epoch}, expected a multiple of tasks_per_step "
+                f"({self.tasks_per_step})"
+            )
+        if self.balance < 0 or self.contrastive_temperature <= 0:
+            raise UserError("balance must be 0 or more and contrastive_temperature above 0")
+
+
+class MetaTraining:
+    """The whole model on sampled tasks: task loss plus the contrastive term."""
+
+    title = "meta-training"
+
+    def __init__(
+        self, model: FewShotModel, images: ImageSet, config: TrainConfig, seed: int, domain: str | None = None
+    ) -> None:
+        self.model = self.module = model
+        self.images, self.config, self.seed = images, config, seed
+        self.train, self.val = images.select("train", domain), images.select("val", domain)
+        self.index = ClassIndex(self.train.labels, self.train.class_names)
+        self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
+        self.optimiser_config = config.optimiser
+        backbone = set(model.backbone.parameters())
+        others = [parameter for parameter in model.parameters() if parameter not in backbone]
+        self.optimiser = build_optimiser(config.optimiser, model.backbone.parameters(), others)
+        self.epochs = config.epochs
+        self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
+
+    def step(self, number: int) -> Step:
+        items = self._embed_tasks(number)
+        support, query, labels = split(items, self.config.shot)
+        logits = self.model(support, query)
+        loss = task_loss(logits, labels).mean()
+        if self.config.balance:
+            loss = loss + self.config.balance * self._contrastive_loss(items)
+        return Step(loss, task_accuracy(logits, labels).mean())
+
+    def validate(self) -> Score:
+        features = embed_images(self.model, self.images.images, self.val.rows)
+        spec = TaskSpec(
+            self.config.validation_way,
+            self.config.shot,
+            self.config.validation_query,
+            self.config.validation_tasks,
+            self.seed,
+        )
+        return evaluate(self.model, features, self.val.labels, spec, class_names=self.val.class_names)
+
+    def _embed_tasks(self, number: int) -> Float[Tensor, "T N KQ D"]:
+        """The images of a step's tasks through the backbone at once.
+
+        BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
+        """
+        if self.config.freeze_batchnorm:
+            for module in self.model.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.eval()
+        first = number * self.config.tasks_per_step
+        chosen = sample_tasks(self.index, self.spec, first, first + self.config.tasks_per_step)
+        rows: np.ndarray = self.train.rows[chosen]
+        images = load_batch(
+            self.model, self.images.images, rows.reshape(-1), self.config.augment, mix(self.seed, number, 1)
+        )
+        return self.model.embed(images).unflatten(0, rows.shape)
+
+    def _contrastive_loss(self, items: Float[Tensor, "T N KQ D"]) -> Float[Tensor, ""]:
+        logits, labels = contrastive_logits(
+            self.model.transform,
+            items,
+            self.model.head.similarity,
+            self.config.contrastive_temperature,
+            self.config.contrastive_scored,
+        )
+        return task_loss(logits, labels).mean()

@@ -1,0 +1,123 @@
+"""The training loop of every stage: steps, validation, the best weights, checkpoints.
+
+A step's randomness (task or batch, augmentation, dropout) comes from the seed and the step's number alone.
+So the state of a run is its weights, its optimiser and a few counters, and a run that was killed at any
+moment ends with the same weights, to the bit, as one that was never stopped.
+"""
+
+import time
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from fewset.evaluation import Score
+from fewset.model import FewShotModel
+from fewset.progress import progress
+from fewset.sampling import mix
+from fewset.training.optimiser import OptimiserConfig, rate_factor, set_rate
+from fewset.training.run import RunDirectory
+
+CHECKPOINT_SECONDS = 30.0  # between two checkpoints within an epoch; never changes a result
+
+
+class Step(NamedTuple):
+    loss: Tensor
+    accuracy: Tensor
+
+
+@runtime_checkable
+class Stage(Protocol):
+    """What the loop asks of a stage of training."""
+
+    title: str
+    model: FewShotModel  # what is validated and kept
+    module: torch.nn.Module  # all that is trained: the model, and what only training needs
+    optimiser: torch.optim.Optimizer
+    optimiser_config: OptimiserConfig
+    epochs: int
+    steps_per_epoch: int
+    seed: int
+
+    def step(self, number: int) -> Step: ...
+
+    def validate(self) -> Score: ...
+
+
+def fit(stage: Stage, run: RunDirectory) -> None:
+    """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
+    state = run.load_checkpoint() or _new_state()
+    if state["step"]:
+        stage.module.load_state_dict(state["module"])
+        stage.optimiser.load_state_dict(state["optimiser"])
+        run.log(f"resumed at step {state['step']}")
+    total = stage.epochs * stage.steps_per_epoch
+    began, saved = time.monotonic() - state["seconds"], time.monotonic()
+
+    def save() -> None:
+        state["module"] = stage.module.state_dict()
+        state["optimiser"] = stage.optimiser.state_dict()
+        state["seconds"] = time.monotonic() - began
+        run.save_checkpoint(state)
+
+    with progress(stage.title, total, done=state["step"]) as advance:
+        while state["step"] < total:
+            number = state["step"]
+            epoch, within = divmod(number, stage.steps_per_epoch)
+            set_rate(
+                stage.optimiser,
+                rate_factor(stage.optimiser_config, number / stage.steps_per_epoch, stage.epochs),
+            )
+            loss, accuracy = _train_step(stage, number)
+            state["step"] += 1
+            state["loss"] += loss
+            state["accuracy"] += accuracy
+            mean_loss, mean_accuracy = state["loss"] / (within + 1), state["accuracy"] / (within + 1)
+            advance(1, note=f"epoch {epoch + 1}/{stage.epochs} loss {mean_loss:.3f} "
+                            f"accuracy {100 * mean_accuracy:.1f} % best {100 * state['best']:.2f} %")  # fmt: skip
+            if within + 1 == stage.steps_per_epoch:
+                _end_epoch(stage, run, state, epoch + 1, time.monotonic() - began)
+                save()
+                run.write_metrics(state["metrics"])
+                saved = time.monotonic()
+            elif time.monotonic() - saved > CHECKPOINT_SECONDS:
+                save()
+                saved = time.monotonic()
+    run.write_metrics(state["metrics"])
+    stage.model.load_state_dict(state["best_model"])
+
+
+def _new_state() -> dict[str, Any]:
+    return {"step": 0, "loss": 0.0, "accuracy": 0.0, "best": -1.0, "seconds": 0.0, "metrics": []}
+
+
+def _train_step(stage: Stage, number: int) -> tuple[float, float]:
+    torch.manual_seed(mix(stage.seed, number))  # dropout has no generator of its own
+    stage.module.train()
+    loss, accuracy = stage.step(number)
+    stage.optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    stage.optimiser.step()
+    return loss.item(), accuracy.item()
+
+
+def _end_epoch(stage: Stage, run: RunDirectory, state: dict[str, Any], epoch: int, seconds: float) -> None:
+    """Validate, keep the weights if they are the best so far, and add a row to the metrics."""
+    score = stage.validate()
+    best = score.mean > state["best"]
+    if best:
+        state["best"] = score.mean
+        state["best_model"] = {name: value.clone() for name, value in stage.model.state_dict().items()}
+    row = {
+        "epoch": epoch,
+        "step": state["step"],
+        "loss": state["loss"] / stage.steps_per_epoch,
+        "accuracy": state["accuracy"] / stage.steps_per_epoch,
+        "val_accuracy": score.mean,
+        "val_ci95": score.ci95,
+        "seconds": round(seconds, 2),
+        "best": best,
+    }
+    state["metrics"].append(row)
+    state["loss"] = state["accuracy"] = 0.0
+    run.log(" ".join(f"{key} {value:.4g}" for key, value in row.items()))

@@ -1,0 +1,71 @@
+"""Optimiser and schedule. The rate is a pure function of the step, so that a checkpoint holds no schedule."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import cos, pi
+from typing import Literal
+
+import torch
+from torch import nn
+
+from fewset.errors import UserError
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """`lr` is the backbone's rate; everything else (adapter, head, classifier) learns `other_lr_scale` times it."""
+
+    kind: Literal["adam", "sgd"] = "adam"
+    lr: float = 1e-4
+    other_lr_scale: float = 10.0
+    weight_decay: float = 0.0
+    momentum: float = 0.9  # sgd only, with Nesterov's correction
+    schedule: Literal["constant", "step", "milestones", "cosine"] = "step"
+    gamma: float = 0.5  # factor of "step" and "milestones"
+    step_size: int = 20  # epochs between two drops of "step"
+    milestones: tuple[int, ...] = ()  # epochs at which "milestones" drops
+    warmup: float = 0.0  # epochs of linear warm-up, with any schedule
+
+    def __post_init__(self) -> None:
+        if self.lr <= 0 or self.other_lr_scale <= 0:
+            raise UserError(f"lr and other_lr_scale must be above 0, got {self.lr} and {self.other_lr_scale}")
+        if self.schedule == "step" and self.step_size < 1:
+            raise UserError(f"step_size is {self.step_size}, expected 1 epoch or more")
+        if self.schedule == "milestones" and not self.milestones:
+            raise UserError("the schedule 'milestones' needs milestones, a list of epochs")
+
+
+def rate_factor(config: OptimiserConfig, epoch: float, epochs: int) -> float:
+    """What the rates are multiplied with at `epoch` (a fraction within an epoch) of `epochs`."""
+    warmup = min(1.0, (epoch + 1e-9) / config.warmup) if config.warmup else 1.0
+    match config.schedule:
+        case "constant":
+            factor = 1.0
+        case "step":
+            factor = config.gamma ** (int(epoch) // config.step_size)
+        case "milestones":
+            factor = config.gamma ** sum(epoch >= milestone for milestone in config.milestones)
+        case "cosine":
+            factor = 0.5 * (1 + cos(pi * epoch / epochs))
+    return warmup * factor
+
+
+def build_optimiser(
+    config: OptimiserConfig, backbone: Iterable[nn.Parameter], others: Iterable[nn.Parameter]
+) -> torch.optim.Optimizer:
+    """Two groups of parameters with their own rates; the full rate of each is kept as `base_lr`."""
+    groups = [
+        {"params": list(parameters), "lr": lr, "base_lr": lr}
+        for parameters, lr in ((backbone, config.lr), (others, config.lr * config.other_lr_scale))
+    ]
+    groups = [group for group in groups if group["params"]]
+    if config.kind == "adam":
+        return torch.optim.Adam(groups, weight_decay=config.weight_decay)
+    return torch.optim.SGD(
+        groups, lr=config.lr, momentum=config.momentum, nesterov=True, weight_decay=config.weight_decay
+    )
+
+
+def set_rate(optimiser: torch.optim.Optimizer, factor: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = group["base_lr"] * factor

@@ -1,0 +1,91 @@
+"""Pre-training: classify all classes of the train split, select by 1-shot tasks over the val classes."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from fewset.data.store import ImageSet
+from fewset.errors import UserError
+from fewset.evaluation import Score, embed_images, evaluate
+from fewset.model import FewShotModel
+from fewset.sampling import TaskSpec, mix
+from fewset.training.batches import load_batch
+from fewset.training.loop import Step
+from fewset.training.optimiser import OptimiserConfig, build_optimiser
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """The defaults are those of the paper's ConvNet on miniImageNet."""
+
+    epochs: int = 800
+    batch: int = 128
+    augment: tuple[str, ...] = ("resized_crop", "color_jitter", "flip")
+    validation_tasks: int = 200
+    validation_query: int = 15
+    label_smoothing: float = 0.0
+    optimiser: OptimiserConfig = field(
+        default_factory=lambda: OptimiserConfig(
+            lr=1e-3, other_lr_scale=1.0, weight_decay=5e-4,
+            schedule="milestones", gamma=0.1, milestones=(170, 300, 400, 500),
+        )  # fmt: skip
+    )
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch < 2:
+            raise UserError(f"pre-training needs 1 epoch and a batch of 2 or more, got {self.epochs} and {self.batch}")
+
+
+class Pretraining:
+    """The backbone with a softmax layer over the classes of the train split."""
+
+    title = "pre-training"
+
+    def __init__(
+        self, model: FewShotModel, images: ImageSet, config: PretrainConfig, seed: int, domain: str | None = None
+    ) -> None:
+        self.model, self.images, self.config, self.seed = model, images, config, seed
+        self.train, self.val = images.select("train", domain), images.select("val", domain)
+        classes, self.targets = np.unique(self.train.labels, return_inverse=True)
+        torch.manual_seed(mix(seed, 0, 3))
+        self.classifier = nn.Linear(model.backbone.dim, len(classes))
+        self.module = nn.ModuleDict({"model": model, "classifier": self.classifier})
+        self.optimiser_config = config.optimiser
+        self.optimiser = build_optimiser(
+            config.optimiser, model.backbone.parameters(), self.classifier.parameters()
+        )
+        self.epochs = config.epochs
+        self.batch = min(config.batch, len(self.train.rows))
+        self.steps_per_epoch = len(self.train.rows) // self.batch  # a rest smaller than a batch waits an epoch
+        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
+
+    def step(self, number: int) -> Step:
+        chosen = self._batch(*divmod(number, self.steps_per_epoch))
+        images = load_batch(
+            self.model, self.images.images, self.train.rows[chosen], self.config.augment, mix(self.seed, number, 1)
+        )
+        targets = torch.from_numpy(self.targets[chosen]).to(images.device)
+        logits = self.classifier(self.model.embed(images))
+        loss = F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
+        return Step(loss, (logits.argmax(-1) == targets).float().mean())
+
+    def validate(self) -> Score:
+        """1-shot tasks over all classes of the val split, nearest prototype on the embeddings."""
+        features = embed_images(self.model, self.images.images, self.val.rows)
+        spec = TaskSpec(
+            way=len(np.unique(self.val.labels)),
+            shot=1,
+            query=self.config.validation_query,
+            tasks=self.config.validation_tasks,
+            seed=self.seed,
+        )
+        return evaluate(self.model, features, self.val.labels, spec, class_names=self.val.class_names)
+
+    def _batch(self, epoch: int, within: int) -> np.ndarray:
+        if epoch != self._epoch:
+            generator = np.random.Generator(np.random.PCG64(mix(self.seed, epoch, 2)))
+            self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
+        return self._order[within * self.batch : (within + 1) * self.batch]

@@ -1,0 +1,208 @@
+"""Whole runs on a tiny set: what they leave behind, and that a stop at any moment changes nothing."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fewset.data.store import ImageSet
+from fewset.errors import UserError
+from fewset.recipes import Recipe, parse_recipe
+from fewset.runs import execute
+from fewset.training import loop
+from fewset.training.run import RunDirectory
+from fewset.weights import load
+
+pytestmark = pytest.mark.usefixtures("tiny_set")
+
+MODEL = {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}}
+TASKS = {"way": 3, "shot": 2, "query": 3, "tasks": 23}
+PRETRAIN = {
+    "name": "pre",
+    "data": {"set": "tiny"},
+    "model": MODEL,
+    "pretrain": {"epochs": 3, "batch": 37, "validation_tasks": 11, "validation_query": 5},
+    "evaluate": TASKS,
+}
+TRAIN = {
+    "name": "feat",
+    "method": "FEAT",
+    "data": {"set": "tiny"},
+    "model": {**MODEL, "adapter": "attention", "head_options": {"temperature": 8.0}},
+    "train": {
+        "init": "pre", "way": 3, "shot": 2, "query": 3, "epochs": 3, "tasks_per_epoch": 5, "balance": 0.1,
+        "augment": ["pad_crop", "flip"], "validation_tasks": 11, "validation_way": 3, "validation_query": 3,
+    },
+    "evaluate": TASKS,
+}  # fmt: skip
+
+
+def recipe(table: dict, **changes: object) -> Recipe:
+    stage = "pretrain" if "pretrain" in table else "train"
+    return parse_recipe({**table, stage: {**table[stage], **changes}})
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A directory of runs with the pre-trained one in it."""
+    execute(recipe(PRETRAIN, epochs=1), "pretrain", tmp_path / "runs" / "pre")
+    return tmp_path / "runs"
+
+
+def test_a_run_directory_holds_what_the_contract_names(runs: Path) -> None:
+    result = execute(recipe(TRAIN), "train", runs / "feat")
+    names = {file.name for file in (runs / "feat").iterdir()}
+    assert names >= {
+        "recipe.toml", "model.safetensors", "metrics.jsonl", "result.json", "checkpoint", "log.txt",
+        "environment.json", "per_task.npy",
+    }  # fmt: skip
+    assert result == json.loads((runs / "feat" / "result.json").read_text())
+    assert result["method"] == "FEAT"
+    for key in ("setting", "data", "split", "way", "shot", "query", "tasks", "seed", "commit", "versions", "seconds"):
+        assert key in result
+    per_task = np.load(runs / "feat" / result["per_task"])
+    assert per_task.shape == (23,)
+    assert result["mean"] == pytest.approx(per_task.mean())
+    rows = [json.loads(line) for line in (runs / "feat" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [5, 10, 15]
+    assert max(row["val_accuracy"] for row in rows) == max(row["val_accuracy"] for row in rows if row["best"])
+    with np.load(runs / "feat" / result["examples"]) as examples:
+        assert examples["before"].shape == examples["after"].shape == (4, 3, 8)
+        gains = examples["accuracy_after"] - examples["accuracy_before"]
+        assert gains[0] == max(gains)
+        assert gains[-1] == min(gains)
+
+
+def test_pretraining_learns(tmp_path: Path) -> None:
+    optimiser = {"lr": 3e-3, "other_lr_scale": 1.0, "schedule": "constant"}
+    execute(
+        recipe(PRETRAIN, epochs=8, augment=[], batch=13, optimiser=optimiser), "pretrain", tmp_path / "pre"
+    )
+    rows = [json.loads(line) for line in (tmp_path / "pre" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["loss"] < 0.5 * rows[0]["loss"]
+    assert rows[-1]["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("table", [PRETRAIN, TRAIN], ids=["pretrain", "train"])
+def test_a_stop_at_any_step_changes_nothing(
+    table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""
+    kind = "pretrain" if "pretrain" in table else "train"
+    execute(recipe(table), kind, runs / "whole")
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    save = RunDirectory.save_checkpoint
+
+    def save_and_stop(self: RunDirectory, state: dict) -> None:
+        save(self, state)
+        raise KeyboardInterrupt
+
+    stops = 0
+    while True:
+        monkeypatch.setattr(RunDirectory, "save_checkpoint", save_and_stop)
+        try:
+            execute(recipe(table), kind, runs / "stopped", resume=True)
+            break
+        except KeyboardInterrupt:
+            stops += 1
+            torch.manual_seed(stops)  # whatever the process did in between
+    assert stops >= 9
+    for name in ("model.safetensors", "per_task.npy", "recipe.toml"):
+        assert (runs / "whole" / name).read_bytes() == (runs / "stopped" / name).read_bytes()
+    whole, stopped = (
+        [{**json.loads(line), "seconds": 0} for line in (runs / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("whole", "stopped")
+    )
+    assert whole == stopped
+
+
+@pytest.mark.slow
+def test_sigkill_five_times_at_random_moments_changes_nothing(runs: Path, tmp_path: Path) -> None:
+    from fewset.recipes import recipe_text
+
+    file = tmp_path / "feat.toml"
+    file.write_text(recipe_text(recipe(TRAIN, epochs=12, tasks_per_epoch=25)))
+    program = (
+        "import fewset.training.loop as loop; loop.CHECKPOINT_SECONDS = 0.05; from fewset.cli import main; main()"
+    )
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", program, "train", str(file), "--out", str(runs / name), "--resume"]
+        return subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    assert start("whole").wait() == 0
+    moments = random.Random(0)
+    for _ in range(5):
+        process = start("killed")
+        while not (runs / "killed" / "checkpoint" / "last.pt").exists() and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0.0, 3.5))  # 2 s or so of it are the start of the process
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert start("killed").wait() == 0
+    first, second = ((runs / name / "model.safetensors").read_bytes() for name in ("whole", "killed"))
+    assert first == second
+
+
+def test_a_finished_run_is_not_overwritten(runs: Path) -> None:
+    weights = runs / "pre" / "model.safetensors"
+    before = weights.read_bytes(), weights.stat().st_mtime_ns
+    with pytest.raises(UserError, match="finished run: --force"):
+        execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre")
+    execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True)
+    assert (weights.read_bytes(), weights.stat().st_mtime_ns) == before
+    (runs / "pre" / "notes.txt").write_text("mine")
+    execute(recipe(PRETRAIN, epochs=1, batch=41), "pretrain", runs / "pre", force=True)
+    assert weights.read_bytes() != before[0]
+    assert (runs / "pre" / "notes.txt").read_text() == "mine"
+
+
+def test_a_directory_that_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(UserError, match="not empty and not a run"):
+        execute(recipe(PRETRAIN), "pretrain", tmp_path, force=True)
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["precious.txt"]
+
+
+def test_resuming_with_another_recipe_is_refused(runs: Path) -> None:
+    (runs / "pre" / "result.json").unlink()
+    with pytest.raises(UserError, match="the recipe differs"):
+        execute(recipe(PRETRAIN, epochs=7), "pretrain", runs / "pre", resume=True)
+
+
+def test_the_wrong_command_for_a_recipe_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="use `fewset pretrain`"):
+        execute(recipe(PRETRAIN), "train", tmp_path / "run")
+
+
+def test_missing_initial_weights_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="train.init is 'pre'"):
+        execute(recipe(TRAIN), "train", tmp_path / "feat")
+    assert not (tmp_path / "feat").exists()
+
+
+def test_frozen_batchnorm_keeps_its_statistics(runs: Path) -> None:
+    def statistics(run: Path) -> list[torch.Tensor]:
+        return [value for name, value in load(run).state_dict().items() if "running_" in name]
+
+    start = statistics(runs / "pre")
+    execute(recipe(TRAIN, epochs=1, freeze_batchnorm=True), "train", runs / "frozen")
+    execute(recipe(TRAIN, epochs=1), "train", runs / "free")
+    assert all(torch.equal(a, b) for a, b in zip(start, statistics(runs / "frozen"), strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(start, statistics(runs / "free"), strict=True))
+
+
+def test_training_in_one_domain_uses_only_its_items(runs: Path, tiny_set: ImageSet) -> None:
+    table = {**TRAIN, "data": {"set": "tiny", "domain": "odd"}}
+    result = execute(recipe(table, epochs=1, query=2), "train", runs / "odd")
+    assert result["domain"] == "odd"
+    odd = tiny_set.select("test", "odd")
+    assert (odd.rows % 2 == 1).all()
