@@ -27,11 +27,14 @@ console = Console(highlight=False, soft_wrap=True)
 RecipeArgument = Annotated[str, typer.Argument(help="A TOML file, or the name of a shipped recipe.")]
 RunArgument = Annotated[Path, typer.Argument(help="A run directory.")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable."),
 ]
 RunsOption = Annotated[Path, typer.Option(help="Where run directories live; --out overrides it.")]
 OutOption = Annotated[Path | None, typer.Option(help="The run directory; default: RUNS/NAME of the recipe.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Start anew over an existing run.")]
 PluginOption = Annotated[
     list[Path] | None,
@@ -47,8 +50,14 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/red] {_escape(str(error))}")
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"[red]error:[/red] {_escape(str(error))}"
+        )
         sys.exit(2)
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False)
 
 
 def _escape(text: str) -> str:
@@ -68,15 +77,18 @@ def _start(plugins: list[Path] | None = None) -> None:
         load_plugin(plugin)
 
 
-def _version(value: bool) -> None:
-    if value:
-        console.print(f"fewset {__version__}")
+def _version(asked: bool) -> bool:
+    if asked:
+        _say(f"fewset {__version__}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None: ...
 
 
@@ -89,16 +101,19 @@ def demo(
     Example: `fewset demo --out demo`
     """
     from fewset.demo import demo as run_demo
-    from fewset.report.tables import plain_text
 
     _start()
-    page, table = run_demo(out, console.print)
-    console.print(plain_text(table))
-    console.print(f"report: {page}")
+    run_demo(out, _say)
 
 
 def _execute(
-    kind: Any, recipe: str, overrides: list[str] | None, runs: Path, out: Path | None, resume: bool, force: bool
+    kind: Any,
+    recipe: str,
+    overrides: list[str] | None,
+    runs: Path,
+    out: Path | None,
+    resume: bool,
+    force: bool,
 ) -> None:
     from fewset.recipes import find_recipe, read_recipe
     from fewset.runs import execute
@@ -111,13 +126,14 @@ def _execute(
 
 
 def _print_result(result: dict[str, Any]) -> None:
-    before = result["before"]
-    if before:
-        console.print(f"before adaptation: {100 * before['mean']:.2f} ± {100 * before['ci95']:.2f} %")
-    console.print(
-        f"{result['method']} on {result['data']}/{result['split']}, {result['way']}-way {result['shot']}-shot, "
-        f"{result['tasks']:,} tasks: {100 * result['mean']:.2f} ± {100 * result['ci95']:.2f} %"
-    )
+    tasks = f"{result['way']}-way {result['shot']}-shot, {result['tasks']:,} tasks"
+    if result["before"]:
+        _say(f"before adaptation: {_percent(result['before'])}")
+    _say(f"{result['method']} on {result['data']}/{result['split']}, {tasks}: {_percent(result)}")
+
+
+def _percent(score: dict[str, Any]) -> str:
+    return f"{100 * score['mean']:.2f} ± {100 * score['ci95']:.2f} %"
 
 
 @app.command()
@@ -198,7 +214,7 @@ def compare(
 
     if len(runs) < 2:
         raise UserError(f"compare needs two or more runs, got {len(runs)}")
-    console.print(plain_text(comparison_table(read_results(runs), baseline=0)))
+    _say(plain_text(comparison_table(read_results(runs), baseline=0)))
 
 
 @app.command()
@@ -228,3 +244,101 @@ def params() -> None:
         counts = (sum(p.numel() for p in adapter(dim).parameters()) for dim in (64, 640))
         table.add_row(name, *(f"{count:,}" for count in counts))
     console.print(table)
+
+
+@data_app.command("import")
+def data_import(
+    kind: Annotated[str, typer.Argument(help="The layout: folder, csv or miniimagenet.")],
+    source: Annotated[Path, typer.Argument(help="A directory or a zip file.")],
+    name: Annotated[
+        str | None, typer.Option(help="The name of the set; default: that of the source.")
+    ] = None,
+    size: Annotated[int, typer.Option(min=8, max=1024, help="Stored pixels a side.")] = 92,
+    seed: Annotated[int, typer.Option(help="Seed of the class split, where the source has none.")] = 0,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
+) -> None:
+    """Decode the images of a directory or zip file once, into the store.
+
+    Example: `fewset data import folder photos/ --name birds`
+    """
+    from fewset.data.importers import import_set
+
+    images = import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force)
+    _print_set(images.name)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """The imported sets.
+
+    Example: `fewset data list`
+    """
+    from fewset.data.store import GENERATED, home, list_sets, open_set
+
+    table = Table("name", "items", "classes", "size", "train / val / test")
+    for name in sorted({*list_sets(), *GENERATED}):
+        if name in list_sets():
+            manifest = open_set(name).manifest
+            counts = " / ".join(f"{split['items']:,}" for split in manifest["counts"].values())
+            table.add_row(
+                name,
+                f"{manifest['items']:,}",
+                f"{len(manifest['class_names']):,}",
+                str(manifest["size"]),
+                counts,
+            )
+        else:
+            table.add_row(name, "", "", "", "made when first used")
+    console.print(table)
+    console.print(f"in {home() / 'sets'}")
+
+
+@data_app.command("info")
+def data_info(name: Annotated[str, typer.Argument(help="An imported set.")]) -> None:
+    """What a set holds and where it came from.
+
+    Example: `fewset data info strokes`
+    """
+    _print_set(name)
+
+
+@data_app.command("verify")
+def data_verify(name: Annotated[str, typer.Argument(help="An imported set.")]) -> None:
+    """Read every byte of a set, compare with its digest, and check that no class is in two splits.
+
+    Example: `fewset data verify strokes`
+    """
+    from fewset.data.store import open_set
+
+    images = open_set(name)
+    images.verify()
+    shared = images.shared_classes()
+    if shared:
+        raise UserError(
+            f"{name}: {len(shared)} classes are in more than one split, such as {shared[0]!r}; split by class"
+        )
+    _print_set(name)
+    console.print("every byte is as it was written; no class is in two splits")
+
+
+def _print_set(name: str) -> None:
+    from fewset.data.store import open_set
+
+    images = open_set(name)
+    manifest = images.manifest
+    table = Table("split", "classes", "items", title=images.name)
+    for split, counts in manifest["counts"].items():
+        table.add_row(split, f"{counts['classes']:,}", f"{counts['items']:,}")
+    console.print(table)
+    if images.domain_names:
+        _say(f"domains: {', '.join(images.domain_names)}")
+    if manifest["skipped"]:
+        _say(f"left out: {len(manifest['skipped']):,} bad images")
+        for line in manifest["skipped"][:10]:
+            _say(f"  {line}")
+    _say(f"size: {manifest['size']} px; source: {manifest['source']}")
+    _say(f"digest: {images.digest}")
+    _say(f"path: {images.path}")

@@ -5,13 +5,15 @@ from pathlib import Path
 
 from fewset.recipes import find_recipe, read_recipe
 from fewset.report.page import build_report
+from fewset.report.results import read_results
+from fewset.report.tables import comparison_table, plain_text
 from fewset.runs import execute
 
 _STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
 
 
-def demo(out: Path, say: Callable[[str], None]) -> Path:
-    """Pre-train, meta-train ProtoNet and FEAT, score both on 10,000 tasks; returns the report's path.
+def demo(out: Path, say: Callable[[str], None]) -> None:
+    """Pre-train, meta-train ProtoNet and FEAT, score both on 10,000 tasks, make the report.
 
     What an earlier, interrupted demo has finished is not done again.
     """
@@ -19,8 +21,11 @@ def demo(out: Path, say: Callable[[str], None]) -> Path:
     for number, name in enumerate(_STAGES, start=1):
         recipe = read_recipe(find_recipe(name))
         say(f"[{number}/{len(_STAGES)}] {recipe.method}: {name}")
-        kind = "pretrain" if recipe.pretrain is not None else "train"
-        execute(recipe, kind, out / recipe.name, resume=True)
-        if kind == "train":
+        if recipe.pretrain is not None:
+            execute(recipe, "pretrain", out / recipe.name, resume=True)
+        else:
+            execute(recipe, "train", out / recipe.name, resume=True)
             runs.append(out / recipe.name)
-    return build_report(runs, out)
+    page = build_report(runs, out)
+    say(plain_text(comparison_table(read_results(runs))))
+    say(f"report: {page}")

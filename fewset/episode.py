@@ -37,7 +37,9 @@ def split(items: Shaped[Tensor, "T N KQ *item"], shot: int) -> Episode:
     """The first `shot` items of each class are its support, the rest its queries."""
     tasks, way, per_class = items.shape[:3]
     if not 0 < shot < per_class:
-        raise UserError(f"shot is {shot}, expected 1 to {per_class - 1}: each class has {per_class} items here")
+        raise UserError(
+            f"shot is {shot}, expected 1 to {per_class - 1}: each class has {per_class} items here"
+        )
     return Episode(
         support=items[:, :, :shot],
         query=items[:, :, shot:].flatten(1, 2),

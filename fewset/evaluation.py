@@ -93,13 +93,12 @@ def embed_images(
     With a `title` a progress bar is shown.
     """
     device = next(model.parameters()).device
-    size = model.backbone.input_size
     with evaluating(model), progress(title, len(rows), shown=bool(title)) as advance:
         parts = []
         for start in range(0, len(rows), batch):
             chosen = rows[start : start + batch]
             pixels = torch.from_numpy(images[chosen]).permute(0, 3, 1, 2).to(device)
-            parts.append(model.embed(center_crop(pixels, size)))
+            parts.append(model.embed(center_crop(pixels, model.input_size)))
             advance(len(chosen))
         return torch.cat(parts)
 

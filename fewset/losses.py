@@ -35,7 +35,7 @@ def contrastive_logits(
     """
     tasks, way, per_class, _ = items.shape
     one_class = torch.zeros(tasks * way, per_class, dtype=torch.long, device=items.device)
-    adapted = transform(items.flatten(0, 1), None, one_class).unflatten(0, (tasks, way))
+    adapted = transform(items.flatten(0, 1), None, one_class).view_as(items)
     centres = adapted.mean(dim=2)
     instances = (adapted if scored == "adapted" else items).flatten(1, 2)
     labels = class_major_labels(tasks, way, per_class, items.device)

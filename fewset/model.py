@@ -26,6 +26,8 @@ class FewShotModel(nn.Module):
         if average not in ("pre", "post"):
             raise known("average", average, ("pre", "post"))
         self.backbone, self.adapter, self.head, self.average = backbone, adapter, head, average
+        self.dim: int = backbone.dim  # type: ignore[assignment]  # the backbone's contract
+        self.input_size: int = backbone.input_size  # type: ignore[assignment]
 
     def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
         """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""
@@ -59,7 +61,7 @@ class FewShotModel(nn.Module):
         adapted = self.transform(
             support.flatten(1, 2), context, class_major_labels(tasks, way, rows, support.device)
         )
-        return adapted.unflatten(1, (way, rows))
+        return adapted.view(tasks, way, rows, -1)
 
     def transform(
         self,

@@ -27,10 +27,14 @@ def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Itera
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
+    ) as bar:
         task = bar.add_task(title, total=total, completed=done, note="")
 
         def advance(by: int = 1, note: str = "") -> None:
-            bar.update(task, advance=by, **({"note": note} if note else {}))
+            bar.update(task, advance=by)
+            if note:
+                bar.update(task, note=note)
 
         yield advance

@@ -68,7 +68,7 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run. `[pretrain]` serves `fewset pretrain`, `[train]` serves `fewset train`; a recipe has one of them."""
+    """One run. It has either a `[pretrain]` table, for `fewset pretrain`, or a `[train]` table."""
 
     name: str
     method: str = ""  # what tables call it; the adapter's name when empty
@@ -81,7 +81,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name:
-            raise UserError(f"the recipe's name is {self.name!r}, expected a plain name: it names the run directory")
+            raise UserError(
+                f"the recipe's name is {self.name!r}, expected a plain name: it names the run directory"
+            )
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if not self.method:
@@ -177,7 +179,9 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         return float(value)
     if isinstance(kind, type) and type(value) is kind:
         return value
-    wanted = "a table" if is_dataclass(kind) or origin is dict else "a list" if origin is tuple else kind.__name__
+    wanted = (
+        "a table" if is_dataclass(kind) or origin is dict else "a list" if origin is tuple else kind.__name__
+    )
     raise UserError(f"{where} is {value!r} ({type(value).__name__}), expected {wanted}")
 
 
@@ -213,5 +217,8 @@ def _build(
     for key in options:
         if key not in parameters:
             raise known(f"option of {what} {name!r}", key, parameters)
-    checked = {key: _value(hints.get(key, type(value)), value, f"{what}_options.{key}") for key, value in options.items()}
+    checked = {
+        key: _value(hints.get(key, type(value)), value, f"{what}_options.{key}")
+        for key, value in options.items()
+    }
     return part(**given, **checked)

@@ -76,7 +76,7 @@ def evaluate_run(
         result["examples"] = f"{stem}examples.npz"
         examples = example_tasks(model, features, selection.labels, spec, score, before)
         with replacing(folder / result["examples"]) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **examples)
+            np.savez_compressed(file, **examples)  # type: ignore[arg-type]
     environment = describe()
     result["command"] = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     result["commit"] = environment.pop("commit")
@@ -89,14 +89,16 @@ def evaluate_run(
 def read_result(run: Path) -> Result:
     """The result of a run on its recipe's own tasks."""
     if not (run / RESULT).exists():
-        raise UserError(f"{run} has no {RESULT}: finish the run with --resume, or score it with `fewset eval {run}`")
+        raise UserError(
+            f"{run} has no {RESULT}: finish the run with --resume, or score it with `fewset eval {run}`"
+        )
     result: Result = json.loads((run / RESULT).read_text(encoding="utf-8"))
     return result
 
 
 def unadapted(model: FewShotModel) -> FewShotModel:
     """The same model without its adaptation: plain prototypes of the same embeddings."""
-    return FewShotModel(model.backbone, Identity(model.backbone.dim), model.head)
+    return FewShotModel(model.backbone, Identity(model.dim), model.head)
 
 
 def example_tasks(

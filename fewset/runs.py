@@ -24,14 +24,14 @@ def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, forc
     run = RunDirectory(out)
     if resume and run.state == "finished":
         return read_result(out)
-    stage = _stage(recipe, out.parent)
+    stage = stage_for(recipe, out.parent)
     run.begin(recipe_text(recipe), resume, force)
     fit(stage, run)
     save_weights(stage.model, recipe.model, out / WEIGHTS)
     return evaluate_run(out)
 
 
-def _stage(recipe: Recipe, beside: Path) -> Stage:
+def stage_for(recipe: Recipe, beside: Path) -> Stage:
     images = open_set(recipe.data.set)
     model = build_model(recipe.model, recipe.seed)
     if recipe.pretrain is not None:

@@ -16,7 +16,7 @@ from fewset.errors import UserError
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """Which tasks to draw: `tasks` of them, each `way` classes, `shot` labelled items, `query` queries a class."""
+    """Which tasks to draw: `tasks` of them, of `way` classes, `shot` labelled items and `query` queries each."""
 
     way: int = 5
     shot: int = 1

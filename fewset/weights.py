@@ -34,7 +34,8 @@ def load(source: str | Path) -> FewShotModel:
     if path.is_dir():
         if not (path / WEIGHTS).exists():
             raise UserError(
-                f"{path} has no {WEIGHTS}: it is not a run directory, or its run is unfinished (go on with --resume)"
+                f"{path} has no {WEIGHTS}: it is not a run directory, or its run is unfinished "
+                "(go on with --resume)"
             )
         path = path / WEIGHTS
     if not path.exists():
@@ -86,4 +87,3 @@ def initialise(model: FewShotModel, source: FewShotModel, where: object) -> None
 
 def _shapes(module: nn.Module) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in module.state_dict().items()}
-

@@ -16,8 +16,13 @@ import pytest
 import torch
 
 from fewset.data.store import ImageSet, open_set, set_path, write_store
+from fewset.plugins import load_plugin
 
 torch.set_num_threads(1)
+
+# `FEWSET_PLUGINS=my_adapter.py make test` runs every contract test over your own adapters too.
+for _plugin in filter(None, os.environ.get("FEWSET_PLUGINS", "").split(os.pathsep)):
+    load_plugin(Path(_plugin))
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -38,7 +43,7 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def tiny_set() -> ImageSet:
-    """An image set called "tiny": 13 / 7 / 7 classes, each a noisy colour pattern, 11 items of 20x20, two domains."""
+    """An image set "tiny": 13 / 7 / 7 classes, noisy colour patterns, 11 items of 20x20 each, two domains."""
     generator = np.random.default_rng(0)
     classes = np.arange(27)
     labels = np.repeat(classes, 11)

@@ -10,7 +10,8 @@ def test_split_is_class_major() -> None:
     tasks, way, shot, query = 2, 3, 5, 7
     # Every item carries its own (task, class, position).
     grid = torch.stack(
-        torch.meshgrid(torch.arange(tasks), torch.arange(way), torch.arange(shot + query), indexing="ij"), dim=-1
+        torch.meshgrid(torch.arange(tasks), torch.arange(way), torch.arange(shot + query), indexing="ij"),
+        dim=-1,
     )
     episode = split(grid, shot)
     assert episode.support.shape == (tasks, way, shot, 3)

@@ -64,7 +64,10 @@ def test_protonet_against_a_loop() -> None:
 @pytest.mark.parametrize("adapter", sorted(ADAPTERS))
 def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
     features, labels = table()
-    scores = [evaluate(model_with(adapter), features, labels, SPEC, chunk=chunk) for chunk in (1, 2, 7, 31, 100, None)]
+    scores = [
+        evaluate(model_with(adapter), features, labels, SPEC, chunk=chunk)
+        for chunk in (1, 2, 7, 31, 100, None)
+    ]
     for score in scores[1:]:
         np.testing.assert_array_equal(score.per_task, scores[0].per_task)
 

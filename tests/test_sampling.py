@@ -44,7 +44,9 @@ def test_task_number_i_is_a_pure_function_of_seed_and_i() -> None:
 def test_seeds_and_numbers_give_different_tasks() -> None:
     index = ClassIndex(shuffled_labels([31] * 17))
     draws = {
-        sample_tasks(index, TaskSpec(seed=seed), number, number + 1).tobytes() for seed in range(7) for number in range(11)
+        sample_tasks(index, TaskSpec(seed=seed), number, number + 1).tobytes()
+        for seed in range(7)
+        for number in range(11)
     }
     assert len(draws) == 77
 
@@ -61,7 +63,9 @@ def test_classes_and_items_are_drawn_uniformly() -> None:
 
 
 def test_a_pinned_task_guards_the_published_numbers() -> None:
-    rows = sample_tasks(ClassIndex(np.repeat(np.arange(5), 7)), TaskSpec(way=2, shot=1, query=2, seed=1), 3, 4)
+    rows = sample_tasks(
+        ClassIndex(np.repeat(np.arange(5), 7)), TaskSpec(way=2, shot=1, query=2, seed=1), 3, 4
+    )
     assert rows.tolist() == [[[30, 28, 34], [10, 11, 12]]]
 
 

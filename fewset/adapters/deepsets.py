@@ -17,9 +17,10 @@ def maximum_of_others(rows: Float[Tensor, "B P D"], count: int) -> Float[Tensor,
     """
     if rows.shape[1] == 1:
         return torch.zeros_like(rows)
-    (largest, second), (holder, _) = (top.unbind(dim=1) for top in rows.topk(2, dim=1))
-    own = holder.unsqueeze(1) == torch.arange(count, device=rows.device).unsqueeze(-1)
-    return torch.where(own, second.unsqueeze(1), largest.unsqueeze(1))
+    largest, holder = rows.max(dim=1, keepdim=True)
+    second = rows.scatter(1, holder, -torch.inf).amax(dim=1, keepdim=True)
+    own = holder == torch.arange(count, device=rows.device).unsqueeze(-1)
+    return torch.where(own, second, largest)
 
 
 def sum_of_others(rows: Float[Tensor, "B P D"], count: int) -> Float[Tensor, "B S D"]:

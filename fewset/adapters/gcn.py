@@ -63,11 +63,11 @@ class GCN(nn.Module):
         context: Float[Tensor, "B C D"] | None = None,
         labels: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        nodes = items
         if self.graph == "similarity":
             nodes = items if context is None else torch.cat([items, context], dim=1)
             edges = similarity_graph(nodes)
         else:
+            nodes = items
             own = torch.arange(items.shape[1], device=items.device).expand(len(items), -1)
             edges = label_graph(own if labels is None else labels).to(items.dtype)
         scale = edges.sum(dim=-1, keepdim=True).rsqrt()

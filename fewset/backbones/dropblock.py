@@ -9,7 +9,7 @@ from torch import Tensor, nn
 def drop_block(
     features: Float[Tensor, "B C H W"], rate: float | Tensor, block_size: int
 ) -> Float[Tensor, "B C H W"]:
-    """Zero about the fraction `rate` of the features, in full squares, and scale up the rest to make up for it.
+    """Zero about the fraction `rate` of the features, in full squares, and scale the rest up to make up.
 
     On a map smaller than the block, the block is the largest square that fits. Random numbers come from
     torch's own generator, like those of dropout.

@@ -28,7 +28,8 @@ def augment(
     generator = Generator().manual_seed(seed)
     for step in steps:
         images = STEPS[step](images, size, generator)
-    return center_crop(images, size).contiguous(memory_format=torch.channels_last).float()
+    cropped = center_crop(images, size).contiguous(memory_format=torch.channels_last)
+    return cropped.float().clamp_(0, 255)
 
 
 def center_crop(images: Shaped[Tensor, "*B H W"], size: int) -> Shaped[Tensor, "*B {size} {size}"]:

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 # Not every format that Pillow knows: some start other programs (EPS) or hold no pixels.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
@@ -36,7 +36,7 @@ def decode(data: bytes, size: int) -> UInt8[np.ndarray, "size size 3"]:
             square = ImageOps.fit(_to_rgb(image), (size, size), Image.Resampling.BILINEAR)
     except BadImage:
         raise
-    except Image.UnidentifiedImageError as error:
+    except UnidentifiedImageError as error:
         raise BadImage(f"not an image of a known format ({', '.join(FORMATS)})") from error
     # Damaged files make Pillow raise almost anything: OSError, SyntaxError, struct.error, IndexError, …
     except Exception as error:
@@ -59,7 +59,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         wide = np.asarray(image).astype(np.uint32)
         image = Image.fromarray(((wide * 255 + 32767) // 65535).astype(np.uint8))
     if image.mode not in _MODES:
-        raise BadImage(f"pixels of type {image.mode!r} have no known range; expected 8 or 16 bits")
+        raise BadImage(f"pixels of type {image.mode!r}; expected grey, RGB or CMYK of 8 or 16 bits")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

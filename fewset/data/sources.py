@@ -3,76 +3,70 @@
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 from fewset.errors import UserError
 
-# An entry of a zip file may grow a thousandfold; no image file is this large.
+# An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
 _LARGEST = 2**28
 
 
-class Source(Protocol):
+@dataclass(frozen=True)
+class Source:
     path: Path
     files: list[str]
-    """Sorted, relative to the source, with '/'. Hidden files and those that macOS adds to zips are left out."""
-
-    def read(self, file: str) -> bytes:
-        """The bytes of a file, or `OSError` whatever is wrong; for several threads at once."""
+    """Sorted, relative to the source, with '/'; without hidden files and those that macOS adds to zips."""
+    read: Callable[[str], bytes]
+    """The bytes of a file, or `OSError` whatever is wrong; may be called from several threads at once."""
 
 
 @contextmanager
 def open_source(path: Path) -> Iterator[Source]:
     if path.is_dir():
-        yield _Directory(path)
-    elif not path.exists():
-        raise UserError(f"{path} does not exist; expected a directory or a zip file")
-    else:
+        yield _directory(path)
+    elif path.exists():
         try:
             archive = zipfile.ZipFile(path)
         except (OSError, zipfile.BadZipFile) as error:
             raise UserError(f"{path} is neither a directory nor a complete zip file: {error}") from error
         with archive:
-            yield _Zip(path, archive)
+            yield _zip(path, archive)
+    else:
+        raise UserError(f"{path} does not exist; expected a directory or a zip file")
 
 
-class _Directory:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        # Links are followed: a set is often a folder of links to the classes of a larger one.
-        walk = os.walk(path, followlinks=True)
-        files = (
-            Path(folder, name).relative_to(path).as_posix() for folder, _, names in walk for name in names
-        )
-        self.files = sorted(file for file in files if not _ignored(file))
+def _directory(path: Path) -> Source:
+    def read(file: str) -> bytes:
+        _check_size((path / file).stat().st_size)
+        return (path / file).read_bytes()
 
-    def read(self, file: str) -> bytes:
-        _check_size((self.path / file).stat().st_size)
-        return (self.path / file).read_bytes()
+    # Links are followed: a set is often a folder of links to the classes of a larger one.
+    walk = os.walk(path, followlinks=True)
+    names = (Path(folder, name).relative_to(path).as_posix() for folder, _, names in walk for name in names)
+    return Source(path, _visible(names), read)
 
 
-class _Zip:
-    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
-        self.path = path
-        self.archive = archive
-        self.files = sorted(
-            {name for name in archive.namelist() if not name.endswith("/") and not _ignored(name)}
-        )
-
-    def read(self, file: str) -> bytes:
-        # `ZipFile` guards its file handle with a lock of its own, so threads may share it.
+def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
+    def read(file: str) -> bytes:
+        _check_size(archive.getinfo(file).file_size)
         try:
-            _check_size(self.archive.getinfo(file).file_size)
-            return self.archive.read(file)
+            # `ZipFile` guards its file handle with a lock of its own, so threads may share it.
+            return archive.read(file)
         # RuntimeError: encrypted, or an unknown kind of compression (NotImplementedError).
         except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise OSError(f"cannot be read from the zip file: {error}") from error
 
+    return Source(path, _visible(name for name in archive.namelist() if not name.endswith("/")), read)
 
-def _ignored(file: str) -> bool:
-    return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(file).parts)
+
+def _visible(files: Iterable[str]) -> list[str]:
+    def hidden(file: str) -> bool:
+        return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(file).parts)
+
+    return sorted({file for file in files if not hidden(file)})
 
 
 def _check_size(size: int) -> None:

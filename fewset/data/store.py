@@ -39,6 +39,7 @@ GENERATED = ("strokes",)
 _CONTENT = ("format", "size", "items", "counts", "class_names", "domain_names", "files")
 # Files up to this size are read and compared with their digest at each opening; it takes milliseconds.
 _SMALL = 2**24
+_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Selection:
     class_names: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
     """An opened set. All arrays have one row an item, in the same order, and must not be written to."""
 
@@ -69,6 +70,10 @@ class ImageSet:
     """Items with the same origin (a photo and the sketch traced from it) must never be in one task."""
     digest: str
     manifest: dict[str, Any]
+
+    def __repr__(self) -> str:
+        items, size = self.images.shape[:2]
+        return f"ImageSet({self.name!r}: {items} images of {size} x {size}, {len(self.class_names)} classes)"
 
     def select(self, split: str, domain: str | None = None) -> Selection:
         """The items of a split ("all" for every split), and of one domain where it is given."""
@@ -134,7 +139,7 @@ def open_set(name: str | Path) -> ImageSet:
 class Draft:
     """A set that is being written."""
 
-    images: UInt8[np.ndarray, "items size size 3"]
+    images: UInt8[np.memmap, "items size size 3"]
     """To be filled, in any order, by any number of threads."""
     skipped: dict[int, str] = field(default_factory=dict)
     """Rows to leave out of the finished set, each with a line for the manifest that says which and why."""
@@ -177,7 +182,7 @@ def write_store(
             draft.images = _keep(draft.images, kept, directory / "images.npy")
         if not len(items):
             raise UserError(f"no image is left for the set {path.name!r}; look at the source: {source}")
-        draft.images.flush()  # type: ignore[attr-defined]  # a memory map
+        draft.images.flush()
         np.save(directory / "items.npy", items)
 
         # Whole seconds: kept by every file system and archive, and hardly the date of a later change.
@@ -231,7 +236,7 @@ def _open(path: Path) -> ImageSet:
         if found.st_size != expected["bytes"]:
             raise _damaged(path, f"{file} has {found.st_size} bytes, expected {expected['bytes']}", manifest)
         # A large file is read as a whole only if it was touched since, or copied without its date.
-        doubtful = found.st_size <= _SMALL or found.st_mtime_ns != manifest["written"] * 10**9
+        doubtful = found.st_size <= _SMALL or found.st_mtime != manifest["written"]
         if doubtful and _sha256(path / file) != expected["sha256"]:
             raise _damaged(path, f"{file} was edited", manifest)
 
@@ -271,18 +276,18 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _create(path: Path, items: int, size: int) -> UInt8[np.ndarray, "items size size 3"]:
+def _create(path: Path, items: int, size: int) -> UInt8[np.memmap, "items size size 3"]:
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(items, size, size, 3))
 
 
 def _keep(
-    images: UInt8[np.ndarray, "items size size 3"], kept: Int64[np.ndarray, "kept"], path: Path
-) -> UInt8[np.ndarray, "kept size size 3"]:
+    images: UInt8[np.memmap, "items size size 3"], kept: Int64[np.ndarray, "kept"], path: Path
+) -> UInt8[np.memmap, "kept size size 3"]:
     """Only the rows `kept`, in the file `path`, piece by piece: a set may be larger than the memory."""
     temporary = path.with_name("kept.npy")
     result = _create(temporary, len(kept), images.shape[1])
-    for first in range(0, len(kept), 1024):
-        result[first : first + 1024] = images[kept[first : first + 1024]]
+    for first in range(0, len(kept), _ROWS):
+        result[first : first + _ROWS] = images[kept[first : first + _ROWS]]
     temporary.replace(path)
     return result
 

@@ -127,8 +127,8 @@ def write(
     place = SIZE / 2
     control = np.stack(
         [
-            place + 9 * (cosine * x - sine * y) + _SHIFT * right,
-            place + 9 * (sine * x + cosine * y) + _SHIFT * down,
+            place + 8.6 * (cosine * x - sine * y) + _SHIFT * right,
+            place + 8.6 * (sine * x + cosine * y) + _SHIFT * down,
             radius,
         ],
         axis=-1,

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import matplotlib.style
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fewset.report.results import Comparison, Examples
+from fewset.report.results import Comparison, Curves, Examples
 from fewset.report.tables import text_of
 
 WIDTH = 8.0  # inches; at 150 dots an inch this is sharp across a page
@@ -40,6 +41,7 @@ _STYLE = {
     "grid.color": "#E8E8E8",
     "legend.frameon": False,
     "text.color": INK,
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -72,10 +74,8 @@ def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
             _interval(left, row + 0.24, item.result.before, FAINT, markerfacecolor="white", markersize=5)
         _interval(left, row, item.result.score, _colour(row), label=True)
     if any(item.result.before for item in comparisons):
-        left.plot(
-            [], [], "o-", color=FAINT, markerfacecolor="white", markersize=5, label="without adaptation"
-        )
-        left.legend(loc="upper left", bbox_to_anchor=(0, -0.12), borderaxespad=0.6, borderpad=0)
+        unadapted = Line2D([], [], marker="o", color=FAINT, markerfacecolor="white", markersize=5)
+        figure.legend([unadapted], ["without adaptation"], loc="outside lower left")
     for axes in right:
         baselines = {item.baseline for item in comparisons if item.baseline}
         axes.set_title(f"Difference to {baselines.pop() if len(baselines) == 1 else 'baseline'}, points")
@@ -97,52 +97,36 @@ def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
 @_style()
 def training_figure(comparisons: Sequence[Comparison]) -> Figure | None:
     """Loss, training and validation accuracy of each epoch; a star marks the weights that were kept."""
-    trained = {item.result.directory: item for item in reversed(comparisons) if item.result.curves}
+    trained: dict[Path, tuple[str, Curves]] = {}
+    for item in comparisons:
+        if item.result.curves is not None:  # one run may have several results, but was trained once
+            trained.setdefault(item.result.directory, (item.label, item.result.curves))
     if not trained:
         return None
     figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
     panels = figure.subplots(1, 3)
-    for axes, title in zip(
-        panels, ("Training loss", "Training accuracy, %", "Validation accuracy, %"), strict=True
-    ):
+    titles = ("Training loss", "Training accuracy, %", "Validation accuracy, %")
+    for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title)
         axes.set_xlabel("epoch")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid()
-    for place, item in enumerate(reversed(trained.values())):
-        curves = item.result.curves
-        assert curves is not None
-        look: dict[str, Any] = {
-            "color": _colour(place),
-            "linestyle": LINES[place // len(COLOURS) % len(LINES)],
-        }
-        if len(curves.epoch) == 1:
-            look["marker"] = "o"  # a line of one point would not be seen
-        validation = 100 * curves.val_accuracy
+    handles = {}
+    for place, (label, curves) in enumerate(trained.values()):
+        colour, line = _colour(place), LINES[place // len(COLOURS) % len(LINES)]
+        marker = "o" if len(curves.epoch) == 1 else ""  # a line of one point would not be seen
+        validation, band = 100 * curves.val_accuracy, 100 * curves.val_ci95
         for axes, values in zip(panels, (curves.loss, 100 * curves.accuracy, validation), strict=True):
-            axes.plot(curves.epoch, values, linewidth=1.6, label=item.label, **look)
-        band = 100 * curves.val_ci95
+            axes.plot(curves.epoch, values, color=colour, linestyle=line, marker=marker, linewidth=1.6)
+        handles[label] = panels[0].lines[-1]
         panels[2].fill_between(
-            curves.epoch, validation - band, validation + band, color=_colour(place), alpha=0.15, linewidth=0
+            curves.epoch, validation - band, validation + band, color=colour, alpha=0.15, linewidth=0
         )
         if curves.best is not None:
-            panels[2].plot(
-                curves.epoch[curves.best],
-                validation[curves.best],
-                "*",
-                color=_colour(place),
-                markersize=13,
-                markeredgecolor="white",
-                zorder=3,
-            )
-    handles, labels = panels[0].get_legend_handles_labels()
-    kept = Line2D([], [], marker="*", linestyle="", color=INK, markersize=10, markeredgecolor="white")
-    figure.legend(
-        [*handles, kept],
-        [*labels, "best on validation: kept"],
-        loc="outside upper left",
-        ncols=min(5, len(handles) + 1),
-    )
+            best = curves.epoch[curves.best], validation[curves.best]
+            panels[2].plot(*best, zorder=3, **_mark("*", colour, 13))
+    handles["best on validation: kept"] = Line2D([], [], **_mark("*", INK, 10))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=min(5, len(handles)))
     return figure
 
 
@@ -154,9 +138,9 @@ def adaptation_figure(examples: Examples) -> Figure:
     prototypes are projected onto it. One unit is equally long in both directions.
     """
     count = len(examples.task)
-    columns = min(count, 2 if count in (2, 4) else 3)
+    columns = 2 if count <= 4 else 3
     rows = -(-count // columns)
-    figure = Figure(figsize=(WIDTH, 0.4 + rows * (WIDTH / columns) * 0.92), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 0.4 + rows * 0.92 * WIDTH / columns), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for place, axes in enumerate(panels):
         if place < count:
@@ -226,7 +210,12 @@ def _interval(axes: Axes, row: float, estimate: Any, colour: str, label: bool = 
     axes.errorbar(mean, row, xerr=half, fmt="o", color=colour, capsize=3, **look)
     if label:
         axes.annotate(
-            text_of(estimate), (mean, row), (0, 7), textcoords="offset points", ha="center", color=colour
+            text_of(estimate),
+            (mean, row),
+            (0, 8),
+            textcoords="offset points",
+            ha="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},  # no grid line through the number
         )
 
 

@@ -68,43 +68,34 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def _sentences(item: Comparison) -> list[str]:
-    tasks = f"{item.result.tasks:,} tasks"
     sentences = []
+    tasks = f"{item.result.tasks:,} tasks"
     if item.alone:
         sentences.append(f"{item.label} reaches {text_of(item.result.score)} % on {tasks}.")
-    match item.difference:
-        case None:
-            pass
-        case Difference(excludes_zero=False):
+    if item.difference is not None:
+        if item.difference.excludes_zero:
+            side = "ahead of" if item.difference.mean > 0 else "behind"
+            sentences.append(
+                f"{item.label} is {side} {item.baseline} by {_size(item.difference)} on the same {tasks}."
+            )
+        else:
             sentences.append(
                 f"Between {item.label} and {item.baseline} no difference can be shown on the same {tasks} "
                 f"({text_of(item.difference)} points)."
             )
-        case Difference(mean):
-            side = "ahead of" if mean > 0 else "behind"
-            sentences.append(
-                f"{item.label} is {side} {item.baseline} by {_points(item.difference)} on the same {tasks}."
-            )
-    match item.gain:
-        case None:
-            pass
-        case Difference(excludes_zero=False):
-            sentences.append(
-                f"That adapting the prototypes to each task changes the accuracy of {item.label} cannot be shown "
-                f"({text_of(item.gain)} points)."
-            )
-        case Difference(mean):
-            way = "raises" if mean > 0 else "lowers"
-            sentences.append(
-                f"Adapting the prototypes to each task {way} the accuracy of {item.label} by "
-                f"{_points(item.gain)}, against the same model without adaptation."
-            )
+    if item.gain is not None:
+        if item.gain.excludes_zero:
+            verb = "raises" if item.gain.mean > 0 else "lowers"
+            effect = f"{verb} the accuracy of {item.label} by {_size(item.gain)}"
+        else:
+            effect = f"makes no difference to {item.label} that can be shown ({text_of(item.gain)} points)"
+        sentences.append(f"Adapting the prototypes to each task {effect}.")
     return sentences
 
 
-def _points(size: Difference) -> str:
-    """How large a difference is; the sentence says on which side."""
-    return f"{100 * abs(size.mean):.2f} ± {100 * size.ci95:.2f} points"
+def _size(difference: Difference) -> str:
+    """How large a difference is; the sentence says on which side it lies."""
+    return f"{100 * abs(difference.mean):.2f} ± {100 * difference.ci95:.2f} points"
 
 
 def _title(results: Sequence[Result]) -> str:

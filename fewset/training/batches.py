@@ -21,4 +21,4 @@ def load_batch(
     """Gather, move to the model's device, augment (or crop, when there are no steps), normalise."""
     device = next(model.parameters()).device
     pixels = torch.from_numpy(images[rows]).permute(0, 3, 1, 2).to(device)
-    return model.prepare(augment(pixels, steps, model.backbone.input_size, seed))
+    return model.prepare(augment(pixels, steps, model.input_size, seed))

@@ -13,6 +13,7 @@ from fewset.evaluation import Score, embed_images, evaluate, task_accuracy
 from fewset.losses import Scored, contrastive_logits, task_loss
 from fewset.model import FewShotModel
 from fewset.sampling import ClassIndex, TaskSpec, mix, sample_tasks
+from fewset.similarity import Similarity
 from fewset.training.batches import load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
@@ -110,13 +111,14 @@ class MetaTraining:
         images = load_batch(
             self.model, self.images.images, rows.reshape(-1), self.config.augment, mix(self.seed, number, 1)
         )
-        return self.model.embed(images).unflatten(0, rows.shape)
+        return self.model.embed(images).view(*rows.shape, -1)
 
     def _contrastive_loss(self, items: Float[Tensor, "T N KQ D"]) -> Float[Tensor, ""]:
+        similarity: Similarity = self.model.head.similarity  # type: ignore[assignment]
         logits, labels = contrastive_logits(
             self.model.transform,
             items,
-            self.model.head.similarity,
+            similarity,
             self.config.contrastive_temperature,
             self.config.contrastive_scored,
         )

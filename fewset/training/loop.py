@@ -31,13 +31,19 @@ class Stage(Protocol):
     """What the loop asks of a stage of training."""
 
     title: str
-    model: FewShotModel  # what is validated and kept
-    module: torch.nn.Module  # all that is trained: the model, and what only training needs
     optimiser: torch.optim.Optimizer
     optimiser_config: OptimiserConfig
     epochs: int
     steps_per_epoch: int
     seed: int
+
+    @property
+    def model(self) -> FewShotModel:
+        """What is validated and kept."""
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """All that is trained: the model, and what only training needs."""
 
     def step(self, number: int) -> Step: ...
 
@@ -73,8 +79,10 @@ def fit(stage: Stage, run: RunDirectory) -> None:
             state["loss"] += loss
             state["accuracy"] += accuracy
             mean_loss, mean_accuracy = state["loss"] / (within + 1), state["accuracy"] / (within + 1)
-            advance(1, note=f"epoch {epoch + 1}/{stage.epochs} loss {mean_loss:.3f} "
-                            f"accuracy {100 * mean_accuracy:.1f} % best {100 * state['best']:.2f} %")  # fmt: skip
+            note = (
+                f"epoch {epoch + 1}/{stage.epochs} loss {mean_loss:.3f} accuracy {100 * mean_accuracy:.1f} %"
+            )
+            advance(1, note=note + (f" best {100 * state['best']:.2f} %" if epoch else ""))
             if within + 1 == stage.steps_per_epoch:
                 _end_epoch(stage, run, state, epoch + 1, time.monotonic() - began)
                 save()

@@ -13,7 +13,7 @@ from fewset.errors import UserError
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """`lr` is the backbone's rate; everything else (adapter, head, classifier) learns `other_lr_scale` times it."""
+    """`lr` is the backbone's rate; adapter, head and classifier learn with `other_lr_scale` times it."""
 
     kind: Literal["adam", "sgd"] = "adam"
     lr: float = 1e-4

@@ -29,14 +29,20 @@ class PretrainConfig:
     label_smoothing: float = 0.0
     optimiser: OptimiserConfig = field(
         default_factory=lambda: OptimiserConfig(
-            lr=1e-3, other_lr_scale=1.0, weight_decay=5e-4,
-            schedule="milestones", gamma=0.1, milestones=(170, 300, 400, 500),
-        )  # fmt: skip
+            lr=1e-3,
+            other_lr_scale=1.0,
+            weight_decay=5e-4,
+            schedule="milestones",
+            gamma=0.1,
+            milestones=(170, 300, 400, 500),
+        )
     )
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 2:
-            raise UserError(f"pre-training needs 1 epoch and a batch of 2 or more, got {self.epochs} and {self.batch}")
+            raise UserError(
+                f"pre-training needs 1 epoch and a batch of 2 or more, got {self.epochs} and {self.batch}"
+            )
 
 
 class Pretraining:
@@ -45,13 +51,18 @@ class Pretraining:
     title = "pre-training"
 
     def __init__(
-        self, model: FewShotModel, images: ImageSet, config: PretrainConfig, seed: int, domain: str | None = None
+        self,
+        model: FewShotModel,
+        images: ImageSet,
+        config: PretrainConfig,
+        seed: int,
+        domain: str | None = None,
     ) -> None:
         self.model, self.images, self.config, self.seed = model, images, config, seed
         self.train, self.val = images.select("train", domain), images.select("val", domain)
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         torch.manual_seed(mix(seed, 0, 3))
-        self.classifier = nn.Linear(model.backbone.dim, len(classes))
+        self.classifier = nn.Linear(model.dim, len(classes))
         self.module = nn.ModuleDict({"model": model, "classifier": self.classifier})
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(
@@ -59,13 +70,19 @@ class Pretraining:
         )
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
-        self.steps_per_epoch = len(self.train.rows) // self.batch  # a rest smaller than a batch waits an epoch
+        self.steps_per_epoch = (
+            len(self.train.rows) // self.batch
+        )  # a rest smaller than a batch waits an epoch
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
     def step(self, number: int) -> Step:
         chosen = self._batch(*divmod(number, self.steps_per_epoch))
         images = load_batch(
-            self.model, self.images.images, self.train.rows[chosen], self.config.augment, mix(self.seed, number, 1)
+            self.model,
+            self.images.images,
+            self.train.rows[chosen],
+            self.config.augment,
+            mix(self.seed, number, 1),
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
         logits = self.classifier(self.model.embed(images))

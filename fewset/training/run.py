@@ -37,18 +37,22 @@ class RunDirectory:
         """
         if self.state == "new":
             if self.path.exists() and any(self.path.iterdir()):
-                raise UserError(f"{self.path} is not empty and not a run; choose another directory with --out")
+                raise UserError(
+                    f"{self.path} is not empty and not a run; choose another directory with --out"
+                )
         elif force:
             for name in (RESULT, WEIGHTS, METRICS, LOG, ENVIRONMENT, RECIPE, CHECKPOINT):
                 (self.path / name).unlink(missing_ok=True)
         elif not resume:
-            remedy = "--force starts anew" if self.state == "finished" else "--resume goes on, --force starts anew"
-            raise UserError(f"{self.path} holds {'a finished' if self.state == 'finished' else 'an unfinished'} "
-                            f"run: {remedy}, --out names another directory")  # fmt: skip
+            go_on = "" if self.state == "finished" else "--resume goes on, "
+            raise UserError(
+                f"{self.path} holds a run that is {self.state}: {go_on}--force starts anew, "
+                "--out names another directory"
+            )
         elif (self.path / RECIPE).read_text(encoding="utf-8") != recipe:
             raise UserError(
-                f"the recipe differs from {self.path / RECIPE}: resume with the same recipe and the same --set, "
-                "or start anew with --force"
+                f"the recipe differs from {self.path / RECIPE}: resume with the same recipe and the same "
+                "--set, or start anew with --force"
             )
         if self.state == "new":
             write_text(self.path / RECIPE, recipe)

@@ -121,5 +121,5 @@ def test_dropout_acts_in_training_only():
 
 
 def test_refuses_an_unknown_graph():
-    with pytest.raises(UserError, match="unknown graph 'label'. Did you mean 'labels'"):
+    with pytest.raises(UserError, match=r"unknown graph 'label'\. Did you mean 'labels'"):
         GCN(DIM, graph="label")

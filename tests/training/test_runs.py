@@ -66,7 +66,19 @@ def test_a_run_directory_holds_what_the_contract_names(runs: Path) -> None:
     }  # fmt: skip
     assert result == json.loads((runs / "feat" / "result.json").read_text())
     assert result["method"] == "FEAT"
-    for key in ("setting", "data", "split", "way", "shot", "query", "tasks", "seed", "commit", "versions", "seconds"):
+    for key in (
+        "setting",
+        "data",
+        "split",
+        "way",
+        "shot",
+        "query",
+        "tasks",
+        "seed",
+        "commit",
+        "versions",
+        "seconds",
+    ):
         assert key in result
     per_task = np.load(runs / "feat" / result["per_task"])
     assert per_task.shape == (23,)
@@ -92,9 +104,7 @@ def test_pretraining_learns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", [PRETRAIN, TRAIN], ids=["pretrain", "train"])
-def test_a_stop_at_any_step_changes_nothing(
-    table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""
     kind = "pretrain" if "pretrain" in table else "train"
     execute(recipe(table), kind, runs / "whole")
@@ -118,7 +128,10 @@ def test_a_stop_at_any_step_changes_nothing(
     for name in ("model.safetensors", "per_task.npy", "recipe.toml"):
         assert (runs / "whole" / name).read_bytes() == (runs / "stopped" / name).read_bytes()
     whole, stopped = (
-        [{**json.loads(line), "seconds": 0} for line in (runs / name / "metrics.jsonl").read_text().splitlines()]
+        [
+            {**json.loads(line), "seconds": 0}
+            for line in (runs / name / "metrics.jsonl").read_text().splitlines()
+        ]
         for name in ("whole", "stopped")
     )
     assert whole == stopped
@@ -131,7 +144,10 @@ def test_sigkill_five_times_at_random_moments_changes_nothing(runs: Path, tmp_pa
     file = tmp_path / "feat.toml"
     file.write_text(recipe_text(recipe(TRAIN, epochs=12, tasks_per_epoch=25)))
     program = (
-        "import fewset.training.loop as loop; loop.CHECKPOINT_SECONDS = 0.05; from fewset.cli import main; main()"
+        "import fewset.training.loop as loop\n"
+        "loop.CHECKPOINT_SECONDS = 0.05\n"
+        "from fewset.cli import main\n"
+        "main()"
     )
 
     def start(name: str) -> subprocess.Popen[bytes]:
@@ -155,7 +171,7 @@ def test_sigkill_five_times_at_random_moments_changes_nothing(runs: Path, tmp_pa
 def test_a_finished_run_is_not_overwritten(runs: Path) -> None:
     weights = runs / "pre" / "model.safetensors"
     before = weights.read_bytes(), weights.stat().st_mtime_ns
-    with pytest.raises(UserError, match="finished run: --force"):
+    with pytest.raises(UserError, match="a run that is finished: --force"):
         execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre")
     execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True)
     assert (weights.read_bytes(), weights.stat().st_mtime_ns) == before
@@ -184,7 +200,7 @@ def test_the_wrong_command_for_a_recipe_is_named(tmp_path: Path) -> None:
 
 
 def test_missing_initial_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="train.init is 'pre'"):
+    with pytest.raises(UserError, match=r"train\.init is 'pre'"):
         execute(recipe(TRAIN), "train", tmp_path / "feat")
     assert not (tmp_path / "feat").exists()
 

@@ -6,6 +6,7 @@ zip file, each with its class and split, and decodes none of them. `import_set` 
 
 import os
 import shlex
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -112,9 +113,10 @@ def _with_splits(entries: Sequence[Entry], seed: int) -> list[Entry]:
 
 def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray, "items"] | None]:
     """Names, and a number into them for each item, or None for a source that has no such names."""
-    if None in values:
+    given = [value for value in values if value is not None]
+    if len(given) < len(values):
         return [], None
-    names, numbers = np.unique(values, return_inverse=True)  # type: ignore[type-var]  # no None among them
+    names, numbers = np.unique(given, return_inverse=True)
     return names.tolist(), numbers
 
 
@@ -138,7 +140,11 @@ def _decode(
     chunks = [range(row, min(row + _CHUNK, len(files))) for row in range(0, len(files), _CHUNK)]
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        with progress(f"decoding {source.path.name}", len(files)) as advance:
+        # What is wrong with an image is in the list; Pillow's remarks on the others would tear the bar apart.
+        with (
+            warnings.catch_warnings(action="ignore"),
+            progress(f"decoding {source.path.name}", len(files)) as advance,
+        ):
             for done in pool.map(decode_chunk, chunks):
                 advance(done)
     finally:  # Ctrl-C must not wait for the rest of the images

@@ -18,6 +18,6 @@ def entries(source: Source) -> list[Entry]:
         if all(str(root / "split" / f"{split}.csv") in files for split in SPLITS):
             return read_tables(source, root / "split", [root / "images"])
     raise UserError(
-        f"{source.path} is not laid out as miniImageNet: expected images/ and split/train.csv, split/val.csv, "
-        "split/test.csv, with or without a folder around them; other tables import as csv"
+        f"{source.path} is not laid out as miniImageNet: expected images/ and split/train.csv, "
+        "split/val.csv, split/test.csv, with or without a folder around them; other tables import as csv"
     )

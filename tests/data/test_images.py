@@ -1,0 +1,229 @@
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from jaxtyping import UInt8
+from PIL import Image
+
+from fewset.data.images import BadImage, decode
+
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
+
+
+def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def noise(*shape: int) -> UInt8[np.ndarray, "..."]:
+    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+def naive_square(pixels: np.ndarray, size: int) -> np.ndarray:
+    """Bilinear with antialiasing (a triangle as wide as a target pixel) over the central square."""
+
+    def weights(length: int, short: int) -> np.ndarray:
+        scale = short / size
+        width = max(scale, 1.0)
+        rows = np.zeros((size, length))
+        for target in range(size):
+            centre = (length - short) / 2 + (target + 0.5) * scale
+            for place in range(length):
+                rows[target, place] = max(0.0, 1 - abs(place + 0.5 - centre) / width)
+        return rows / rows.sum(axis=1, keepdims=True)
+
+    height, width = pixels.shape[:2]
+    short = min(height, width)
+    return np.einsum("ah,hwc,bw->abc", weights(height, short), pixels, weights(width, short))
+
+
+@pytest.mark.parametrize("shape", [(61, 43), (43, 61), (17, 13), (43, 43)])
+def test_resizes_the_shorter_side_and_crops_the_centre(shape: tuple[int, int]) -> None:
+    pixels = noise(*shape, 3)
+    got = decode(encode(Image.fromarray(pixels)), 29)
+    assert got.shape == (29, 29, 3)
+    # Pillow rounds to whole levels after each of the two directions.
+    np.testing.assert_allclose(got, naive_square(pixels, 29), atol=1.5)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF"])
+def test_pixels_of_the_right_size_are_kept(kind: str) -> None:
+    pixels = noise(29, 29, 3)
+    np.testing.assert_array_equal(decode(encode(Image.fromarray(pixels), kind), 29), pixels)
+
+
+def test_a_large_jpeg_is_decoded_as_a_large_png() -> None:
+    ramps = np.stack(np.meshgrid(np.linspace(0, 255, 810), np.linspace(255, 0, 610)), axis=-1)
+    pixels = np.concatenate([ramps, 255 - ramps[..., :1]], axis=-1).astype(np.uint8)
+    jpeg, png = (decode(encode(Image.fromarray(pixels), kind), 29) for kind in ("JPEG", "PNG"))
+    np.testing.assert_allclose(jpeg.astype(int), png.astype(int), atol=4)
+
+
+@pytest.mark.parametrize(
+    ("orientation", "turned"),
+    [
+        (1, lambda stored: stored),
+        (2, np.fliplr),
+        (3, lambda stored: np.rot90(stored, 2)),
+        (4, np.flipud),
+        (5, lambda stored: stored.transpose(1, 0, 2)),
+        (6, lambda stored: np.rot90(stored, -1)),
+        (7, lambda stored: np.rot90(stored, 2).transpose(1, 0, 2)),
+        (8, np.rot90),
+    ],
+)
+def test_turned_as_exif_says(orientation: int, turned: object) -> None:
+    stored = noise(29, 29, 3)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    got = decode(encode(Image.fromarray(stored), "PNG", exif=exif), 29)
+    np.testing.assert_array_equal(got, turned(stored))  # type: ignore[operator]
+
+
+def test_a_large_jpeg_is_turned_too() -> None:
+    stored = np.zeros((400, 600, 3), dtype=np.uint8)
+    stored[:200] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    got = decode(encode(Image.fromarray(stored), "JPEG", exif=exif), 28)
+    assert got[:, :13].max() < 10
+    assert got[:, 15:].min() > 245
+
+
+def test_16_bit_grey_is_scaled() -> None:
+    wide = np.linspace(0, 65535, 29 * 29).astype(np.uint16).reshape(29, 29)
+    expected = np.repeat(np.round(wide / 257)[..., None], 3, axis=-1)
+    for kind in ("PNG", "TIFF"):
+        np.testing.assert_array_equal(decode(encode(Image.fromarray(wide), kind), 29), expected)
+
+
+def png_of_16_bits(pixels: np.ndarray) -> bytes:
+    """Pillow reads 16-bit colour but cannot write it."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    height, width = pixels.shape[:2]
+    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
+
+
+def test_16_bit_colour_is_scaled() -> None:
+    wide = np.random.default_rng(0).integers(0, 65536, (29, 29, 3))
+    np.testing.assert_allclose(decode(png_of_16_bits(wide), 29), wide / 257, atol=1)
+
+
+def test_grey_and_two_level_images_become_rgb() -> None:
+    grey = noise(29, 29)
+    np.testing.assert_array_equal(decode(encode(Image.fromarray(grey)), 29), np.stack([grey] * 3, axis=-1))
+    levels = Image.fromarray(grey > 127)
+    assert levels.mode == "1"
+    expected = np.stack([(grey > 127) * 255] * 3, axis=-1)
+    np.testing.assert_array_equal(decode(encode(levels), 29), expected)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "GIF"])
+def test_palette_colours(kind: str) -> None:
+    indices = noise(29, 29) % 7
+    colours = noise(7, 3)
+    image = Image.fromarray(indices, mode="P")
+    image.putpalette(colours.tobytes())
+    np.testing.assert_array_equal(decode(encode(image, kind), 29), colours[indices])
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "TIFF"])
+def test_cmyk(kind: str) -> None:
+    for ink, colour in {(0, 0, 0, 0): 255, (0, 0, 0, 255): 0}.items():
+        got = decode(encode(Image.new("CMYK", (29, 29), ink), kind), 29)
+        np.testing.assert_array_equal(got, np.full((29, 29, 3), colour))
+    cyan = decode(encode(Image.new("CMYK", (29, 29), (255, 0, 0, 0)), kind), 29)
+    np.testing.assert_allclose(cyan[11, 11], [0, 255, 255], atol=3)
+
+
+def test_transparency_is_laid_over_white() -> None:
+    pixels = noise(29, 29, 4)
+    alpha = pixels[..., 3:] / 255
+    got = decode(encode(Image.fromarray(pixels)), 29)
+    np.testing.assert_allclose(got, pixels[..., :3] * alpha + 255 * (1 - alpha), atol=1)
+    grey = decode(encode(Image.fromarray(pixels[..., [0, 3]], mode="LA")), 29)
+    np.testing.assert_allclose(grey[..., 1], (pixels[..., :1] * alpha + 255 * (1 - alpha))[..., 0], atol=1)
+
+
+def test_a_transparent_palette_colour_is_white() -> None:
+    image = Image.fromarray(np.tile(np.array([0, 1], dtype=np.uint8), (28, 14)), mode="P")
+    image.putpalette([10, 20, 30, 40, 50, 60])
+    for kind in ("PNG", "GIF"):
+        got = decode(encode(image, kind, transparency=1), 28)
+        np.testing.assert_array_equal(got[0, :2], [[10, 20, 30], [255, 255, 255]])
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_the_first_frame_of_an_animation(kind: str) -> None:
+    frames = [Image.new("RGB", (29, 29), colour) for colour in ("red", "blue")]
+    lossless = {"lossless": True} if kind == "WEBP" else {}
+    data = encode(frames[0], kind, save_all=True, append_images=frames[1:], **lossless)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.n_frames == 2
+    np.testing.assert_array_equal(decode(data, 29), np.full((29, 29, 3), [255, 0, 0]))
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_truncated(kind: str, kept: float) -> None:
+    data = encode(Image.fromarray(noise(61, 43, 3)), kind)
+    decode(data, 29)
+    with pytest.raises(BadImage):
+        decode(data[: int(len(data) * kept)], 29)
+
+
+def test_truncated_large_jpeg() -> None:
+    data = encode(Image.fromarray(noise(610, 430, 3)), "JPEG")
+    with pytest.raises(BadImage, match="truncated"):
+        decode(data[: int(len(data) * 0.99)], 29)
+
+
+def test_empty() -> None:
+    with pytest.raises(BadImage, match="empty"):
+        decode(b"", 29)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<html>404 not found</html>",
+        b"\0" * 1000,
+        # Pillow knows this format, and hands it to another program.
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n",
+    ],
+)
+def test_not_an_image(data: bytes) -> None:
+    with pytest.raises(BadImage, match="not an image of a known format"):
+        decode(data, 29)
+
+
+def test_damaged_inside() -> None:
+    data = bytearray(encode(Image.fromarray(noise(61, 43, 3))))
+    data[data.index(b"IDAT") + 40] ^= 0xFF
+    with pytest.raises(BadImage):
+        decode(bytes(data), 29)
+
+
+# Between the limit and twice the limit Pillow warns, beyond it refuses.
+@pytest.mark.parametrize("side", [13, 31])
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_decompression_bomb(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 121)
+    decode(encode(Image.new("RGB", (11, 11))), 7)
+    with pytest.raises(BadImage, match="decompression bomb"):
+        decode(encode(Image.new("RGB", (side, side))), 7)
+
+
+@pytest.mark.parametrize("mode", ["F", "I", "LAB"])
+def test_pixels_without_a_known_range(mode: str) -> None:
+    with pytest.raises(BadImage, match=f"pixels of type '{mode}'"):
+        decode(encode(Image.new(mode, (11, 11)), "TIFF"), 7)

@@ -1,0 +1,434 @@
+import io
+import os
+import shlex
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fewset.data import importers
+from fewset.data.images import decode
+from fewset.data.importers import IMPORTERS, Entry, import_set
+from fewset.data.sources import open_source
+from fewset.data.splits import split_classes
+from fewset.data.store import SPLITS, ImageSet, home, list_sets, open_set
+from fewset.errors import UserError
+
+Tree = dict[str, bytes]
+Write = Callable[[Tree, Path], Path]
+
+
+def picture(seed: int, kind: str = "PNG") -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, (17, 13, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def folder(classes: int = 7, each: int = 3) -> Tree:
+    return {
+        f"c{label}/{item}.png": picture(label * each + item)
+        for label in range(classes)
+        for item in range(each)
+    }
+
+
+def as_directory(tree: Tree, place: Path) -> Path:
+    root = place / "pets"
+    root.mkdir(parents=True)
+    for name, data in tree.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return root
+
+
+def as_zip(tree: Tree, place: Path) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(place / "pets.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in tree.items():
+            archive.writestr(name, data)
+    return place / "pets.zip"
+
+
+both = pytest.mark.parametrize("write", [as_directory, as_zip])
+
+
+def assert_holds(got: ImageSet, tree: Tree, expected: set[tuple[str, str, str]]) -> None:
+    """The items are those of `expected`, (split, class, file) each, sorted, with the pixels of `tree`."""
+    items = sorted(expected, key=lambda item: (SPLITS.index(item[0]), item[1], item[2]))
+    assert list(got.class_names) == sorted({class_name for _, class_name, _ in items})
+    assert [SPLITS[split] for split in got.splits] == [split for split, _, _ in items]
+    assert [got.class_names[label] for label in got.labels] == [class_name for _, class_name, _ in items]
+    for image, (_, _, file) in zip(got.images, items, strict=True):
+        np.testing.assert_array_equal(image, decode(tree[file], got.images.shape[1]))
+
+
+def assert_nothing_was_written() -> None:
+    assert not list(home().rglob("*.*"))
+    assert list_sets() == []
+
+
+# The folder layout
+
+
+@both
+@pytest.mark.parametrize("top", ["", "pets-main/"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_folder_with_a_drawn_class_split(tmp_path: Path, write: Write, top: str, seed: int) -> None:
+    tree = {top + name: data for name, data in folder().items()}
+    got = import_set("folder", write(tree, tmp_path), size=11, seed=seed)
+    drawn = split_classes(7, seed)
+    assert_holds(
+        got,
+        tree,
+        {(SPLITS[drawn[c]], f"c{c}", f"{top}c{c}/{item}.png") for c in range(7) for item in range(3)},
+    )
+    assert got.name == "pets"
+    assert [got.manifest["counts"][split]["classes"] for split in SPLITS] == [3, 2, 2]
+
+
+@both
+@pytest.mark.parametrize("top", ["", "pets-main/"])
+@pytest.mark.parametrize("given", [("train", "val", "test"), ("train", "test"), ("test",)])
+def test_folder_with_given_splits(tmp_path: Path, write: Write, top: str, given: tuple[str, ...]) -> None:
+    places = {
+        f"{top}{given[label % len(given)]}/c{label}/{item}.png" for label in range(5) for item in range(2)
+    }
+    tree = {place: picture(seed) for seed, place in enumerate(sorted(places))}
+    got = import_set("folder", write(tree, tmp_path), size=11)
+    assert_holds(got, tree, {(*place.removeprefix(top).split("/")[:2], place) for place in places})  # type: ignore[misc]
+
+
+def test_the_digest_is_the_same_for_a_directory_and_a_zip(tmp_path: Path) -> None:
+    backwards = dict(reversed(folder().items()))
+    digests = {
+        import_set("folder", as_directory(folder(), tmp_path), "a", 11).digest,
+        import_set("folder", as_zip(backwards, tmp_path), "b", 11).digest,
+    }
+    assert len(digests) == 1
+
+
+@both
+def test_folder_ignores_what_is_not_an_image(tmp_path: Path, write: Write) -> None:
+    rubbish = (
+        "__MACOSX/c0/._0.png",
+        "c0/.hidden.png",
+        ".git/c9/0.png",
+        "c0/Thumbs.db",
+        "README.md",
+        "c1/a.txt",
+    )
+    got = import_set("folder", write({**folder(), **dict.fromkeys(rubbish, b"x")}, tmp_path), size=11)
+    assert got.manifest["items"] == 21
+    assert got.class_names == tuple(f"c{label}" for label in range(7))
+
+
+def test_folder_takes_every_known_kind_of_image(tmp_path: Path) -> None:
+    kinds = {"jpg": "JPEG", "JPEG": "JPEG", "Png": "PNG", "bmp": "BMP", "gif": "GIF", "tif": "TIFF"}
+    kinds |= {"tiff": "TIFF", "webp": "WEBP"}
+    tree = {f"train/c/{number}.{end}": picture(number, kinds[end]) for number, end in enumerate(kinds)}
+    got = import_set("folder", as_directory(tree, tmp_path), size=11)
+    assert_holds(got, tree, {("train", "c", name) for name in tree})
+
+
+def test_folder_follows_links(tmp_path: Path) -> None:
+    root = as_directory(folder(), tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (root / "c3").rename(tmp_path / "elsewhere" / "c3")
+    (root / "c3").symlink_to(tmp_path / "elsewhere" / "c3")
+    assert import_set("folder", root, size=11).manifest["items"] == 21
+
+
+@pytest.mark.parametrize(
+    "stray", ["stray.png", "c0/deeper/stray.png", "other/train/c0/stray.png", "train/c0/stray.png"]
+)
+def test_folder_names_an_image_out_of_place(tmp_path: Path, stray: str) -> None:
+    with pytest.raises(UserError, match=f"{stray} in .*pets does not fit"):
+        import_set("folder", as_directory({**folder(), stray: picture(0)}, tmp_path))
+    assert_nothing_was_written()
+
+
+def test_folder_without_images(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no images in"):
+        import_set("folder", as_directory({"c/readme.txt": b"x"}, tmp_path))
+
+
+def test_a_class_in_two_splits_is_refused(tmp_path: Path) -> None:
+    tree = {"train/cat/1.png": picture(1), "train/dog/1.png": picture(2), "test/dog/2.png": picture(3)}
+    with pytest.raises(UserError, match=r"'dog' is in two splits.*classes it has not seen"):
+        import_set("folder", as_directory(tree, tmp_path))
+    assert_nothing_was_written()
+
+
+# Tables
+
+
+def tables(head: str = "filename,label", ends: str = "\n", images: str = "images/") -> Tree:
+    tree: Tree = {}
+    for split, labels in {"train": "ab", "val": "c", "test": "de"}.items():
+        names = [f"{label}{number}.png" for label in labels for number in range(3)]
+        rows = [head, *(f"{name},class {name[0]}" for name in names)]
+        tree[f"{split}.csv"] = (ends.join(rows) + ends).encode()
+        tree |= {images + name: picture(ord(name[0]) * 10 + int(name[1])) for name in names}
+    return tree
+
+
+def rows_of(images: str, splits: tuple[str, ...] = SPLITS) -> set[tuple[str, str, str]]:
+    labels = {"train": "ab", "val": "c", "test": "de"}
+    return {
+        (split, f"class {label}", f"{images}{label}{number}.png")
+        for split in splits
+        for label in labels[split]
+        for number in range(3)
+    }
+
+
+@both
+@pytest.mark.parametrize("images", ["images/", ""])
+def test_csv(tmp_path: Path, write: Write, images: str) -> None:
+    tree = tables(images=images)
+    assert_holds(import_set("csv", write(tree, tmp_path), size=11), tree, rows_of(images))
+
+
+@both
+def test_csv_in_a_folder(tmp_path: Path, write: Write) -> None:
+    tree = {f"top/{name}": data for name, data in tables().items()}
+    assert_holds(import_set("csv", write(tree, tmp_path), size=11), tree, rows_of("top/images/"))
+
+
+def test_csv_with_paths_any_of_the_splits_and_more_columns(tmp_path: Path) -> None:
+    data = picture(0)
+    table = '\ufefflabel,filename,x\r\ncat,../other/1.png,\r\n\r\n"a, b",.\\sub\\2.png,7\r\n'
+    tree = {
+        "lists/val.csv": table.encode(),
+        "other/1.png": data,
+        "lists/sub/2.png": data,
+        "lists/not.png": b"",
+    }
+    got = import_set("csv", as_directory(tree, tmp_path), size=11)
+    assert_holds(got, tree, {("val", "cat", "other/1.png"), ("val", "a, b", "lists/sub/2.png")})
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("filename,class\na0.png,a\n", r"train.csv in .* has no column 'label'.*expected 'filename,label'"),
+        ("name,label\na0.png,a\n", r"train.csv in .* has no column 'filename'"),
+        ("", r"train.csv in .* has no column 'filename'"),
+        (
+            "filename,label\na0.png,a\nnone.png,a\n",
+            r"train.csv, line 3 .*no image none.png nor images/none.png",
+        ),
+        ("filename,label\na0.png,a\n/etc/a.png,a\n", r"train.csv, line 3 .*no image /etc/a.png"),
+        ("filename,label\na0.png,a\na1.png\n", r"train.csv, line 3 .*'label' is empty"),
+        ("filename,label\n,a\n", r"train.csv, line 2 .*'filename' is empty"),
+        (
+            "filename,label\na0.png,a\na1.png,a\na0.png,a\n",
+            r"train.csv, line 4 .*images/a0.png is listed twice",
+        ),
+        ('filename,label\n"a0.png,a\n', r"train.csv in .* is not a readable CSV file"),
+        ("filename,label\na\xff,a\n", r"train.csv in .* is not a readable CSV file"),
+    ],
+)
+def test_csv_says_what_is_wrong_and_where(tmp_path: Path, table: str, complaint: str) -> None:
+    tree = {**tables(), "train.csv": table.encode("latin-1")}
+    with pytest.raises(UserError, match=complaint):
+        import_set("csv", as_directory(tree, tmp_path))
+    assert_nothing_was_written()
+
+
+def test_csv_needs_one_folder_of_tables(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no folder in"):
+        import_set("csv", as_directory(folder(), tmp_path / "none"))
+    tree = {**tables(), "more/test.csv": b"filename,label\n"}
+    with pytest.raises(UserError, match="more/"):
+        import_set("csv", as_directory(tree, tmp_path / "two"))
+
+
+# miniImageNet
+
+
+def miniimagenet(top: str) -> Tree:
+    tree = tables()
+    return {f"{top}split/{name}" if name.endswith("csv") else top + name: data for name, data in tree.items()}
+
+
+@both
+@pytest.mark.parametrize("top", ["", "miniimagenet/"])
+def test_miniimagenet(tmp_path: Path, write: Write, top: str) -> None:
+    tree = miniimagenet(top)
+    got = import_set("miniimagenet", write(tree, tmp_path))
+    assert got.images.shape[1:] == (92, 92, 3)
+    assert_holds(got, tree, rows_of(f"{top}images/"))
+
+
+def test_miniimagenet_needs_all_three_tables(tmp_path: Path) -> None:
+    tree = miniimagenet("")
+    del tree["split/val.csv"]
+    with pytest.raises(UserError, match="not laid out as miniImageNet"):
+        import_set("miniimagenet", as_directory(tree, tmp_path))
+
+
+@pytest.mark.slow
+def test_the_real_miniimagenet(shared_data: Path) -> None:
+    with open_source(shared_data / "miniimagenet.zip") as source:
+        entries = IMPORTERS["miniimagenet"](source)
+        by_split = {split: [entry for entry in entries if entry.split == split] for split in SPLITS}
+        assert [len(by_split[split]) for split in SPLITS] == [38_400, 9_600, 12_000]
+        classes = [{entry.class_name for entry in by_split[split]} for split in SPLITS]
+        assert [len(names) for names in classes] == [64, 16, 20]
+        assert len(set.union(*classes)) == 100
+        for entry in entries[::997]:
+            assert entry.file.startswith(f"miniimagenet/images/{entry.class_name}")
+            assert decode(source.read(entry.file), 92).std() > 0
+
+
+# What all importers share
+
+BROKEN = {"c1/1.png": b"", "c2/0.png": b"not an image", "c4/2.png": picture(0)[:200]}
+
+
+@both
+def test_bad_images_stop_the_import_and_are_listed(tmp_path: Path, write: Write) -> None:
+    with pytest.raises(UserError, match="3 of 21 images cannot be decoded") as caught:
+        import_set("folder", write({**folder(), **BROKEN}, tmp_path), size=11)
+    message = str(caught.value)
+    assert "c1/1.png: empty file" in message
+    assert "c2/0.png: not an image of a known format" in message
+    assert "c4/2.png: image file is truncated" in message
+    assert "--skip-bad" in message
+    assert_nothing_was_written()
+
+
+def test_only_the_first_bad_images_are_listed(tmp_path: Path) -> None:
+    broken = {f"c{label}/x{item}.png": b"" for label in range(7) for item in range(5)}
+    with pytest.raises(UserError, match="35 of 56 images") as caught:
+        import_set("folder", as_directory({**folder(), **broken}, tmp_path), size=11)
+    assert str(caught.value).count("empty file") == 10
+    assert "and 25 more" in str(caught.value)
+
+
+@both
+def test_bad_images_are_skipped_on_request(tmp_path: Path, write: Write) -> None:
+    tree = {**folder(), **BROKEN}
+    got = import_set("folder", write(tree, tmp_path), size=11, skip_bad=True)
+    drawn = split_classes(7, 0)
+    assert_holds(
+        got,
+        tree,
+        {(SPLITS[drawn[int(name[1])]], name.split("/")[0], name) for name in tree if name not in BROKEN},
+    )
+    assert sorted(line.split(":")[0] for line in got.manifest["skipped"]) == sorted(BROKEN)
+    assert "--skip-bad" in got.manifest["command"]
+
+
+def test_a_dangling_link_is_a_bad_image(tmp_path: Path) -> None:
+    root = as_directory(folder(), tmp_path)
+    (root / "c0/link.png").symlink_to(root / "nowhere.png")
+    with pytest.raises(UserError, match=r"c0/link.png: .*No such file"):
+        import_set("folder", root, size=11)
+
+
+def test_a_damaged_member_of_a_zip_is_a_bad_image(tmp_path: Path) -> None:
+    path = as_zip(folder(), tmp_path)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"c3/1.png") + 100] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"1 of 21 images(.|\n)*c3/1.png: cannot be read from the zip file"):
+        import_set("folder", path, size=11)
+
+
+@both
+def test_a_huge_file_is_a_bad_image(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fewset.data.sources._LARGEST", 2000)
+    with pytest.raises(UserError, match=r"c0/1.png: file of 2001 bytes, more than the limit of 2000"):
+        import_set("folder", write({**folder(), "c0/1.png": b"\0" * 2001}, tmp_path), size=11)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_decompression_bomb_is_a_bad_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 17 * 13)
+    buffer = io.BytesIO()
+    Image.new("RGB", (17, 14)).save(buffer, "PNG")
+    with pytest.raises(UserError, match=r"1 of 22 images(.|\n)*c0/bomb.png: decompression bomb"):
+        import_set("folder", as_directory({**folder(), "c0/bomb.png": buffer.getvalue()}, tmp_path), size=11)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interrupted_import_leaves_nothing(
+    tmp_path: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importers, "_CHUNK", 1)
+    root = as_directory(folder(), tmp_path)
+    calls = []
+
+    def failing(data: bytes, size: int) -> np.ndarray:
+        calls.append(threading.get_ident())
+        if len(calls) == 5:
+            raise error
+        return decode(data, size)
+
+    monkeypatch.setattr(importers, "decode", failing)
+    with pytest.raises(error):
+        import_set("folder", root, size=11)
+    assert_nothing_was_written()
+
+
+def test_importing_again_replaces_the_set(tmp_path: Path) -> None:
+    root = as_directory(folder(), tmp_path)
+    first = import_set("folder", root, size=11)
+    (root / "c0" / "0.png").unlink()
+    second = import_set("folder", root, size=11)
+    assert (first.manifest["items"], second.manifest["items"]) == (21, 20)
+    assert open_set("pets").digest == second.digest
+    assert list_sets() == ["pets"]
+
+
+def test_the_manifest_has_the_command_that_makes_the_set_again(tmp_path: Path) -> None:
+    root = as_directory(folder(), tmp_path / "with space")
+    plain = import_set("folder", root).manifest["command"]
+    assert shlex.split(plain) == ["fewset", "data", "import", "folder", str(root), "--name", "pets"]
+    full = import_set("folder", root, "my.pets", size=11, seed=3, skip_bad=True).manifest["command"]
+    assert shlex.split(full)[5:] == ["--name", "my.pets", "--size", "11", "--seed", "3", "--skip-bad"]
+
+
+def test_domains_and_origins_of_entries_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def entries(source: object) -> list[Entry]:  # noqa: ARG001
+        return [
+            Entry("c1/0.png", "b", "train", "sketch", "one"),
+            Entry("c0/1.png", "a", "train", "photo", "two"),
+            Entry("c0/0.png", "a", "train", "sketch", "one"),
+        ]
+
+    monkeypatch.setitem(importers.IMPORTERS, "new", entries)
+    got = import_set("new", as_directory(folder(), tmp_path), size=11)
+    assert got.domain_names == ("photo", "sketch")
+    assert got.domains is not None
+    assert got.origins is not None
+    assert got.domains.tolist() == [1, 0, 1]
+    assert got.origins.tolist() == [0, 1, 0]
+
+
+def test_what_cannot_be_imported(tmp_path: Path) -> None:
+    root = as_directory(folder(), tmp_path)
+    with pytest.raises(UserError, match=r"'mini'.*Known: csv, folder, miniimagenet"):
+        import_set("mini", root)
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        import_set("folder", tmp_path / "nowhere")
+    with pytest.raises(UserError, match="neither a directory nor a complete zip file"):
+        import_set("folder", root / "c0" / "0.png", "pets")
+    cut = as_zip(folder(), tmp_path / "cut")
+    os.truncate(cut, 1000)
+    with pytest.raises(UserError, match="neither a directory nor a complete zip file"):
+        import_set("folder", cut)
+    with pytest.raises(UserError, match="size is 0"):
+        import_set("folder", root, size=0)
+    with pytest.raises(UserError, match="cannot be the name"):
+        import_set("folder", root, "../pets")
+    with pytest.raises(UserError, match="'strokes' belongs to"):
+        import_set("folder", root, "strokes")
+    assert_nothing_was_written()

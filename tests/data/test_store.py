@@ -1,0 +1,323 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewset.data import store
+from fewset.data.store import SPLITS, home, list_sets, open_set, set_path, write_store
+from fewset.errors import UserError
+
+ITEMS, SIZE, CLASSES = 23, 7, 5
+COMMAND = "fewset data import folder /somewhere --name birds"
+
+
+def columns() -> dict[str, Any]:
+    labels = np.arange(ITEMS) % CLASSES
+    return {
+        "size": SIZE,
+        "labels": labels,
+        "class_names": [f"class {number}" for number in range(CLASSES)],
+        "splits": np.array([0, 0, 1, 2, 2])[labels],
+        "domains": np.arange(ITEMS) % 3,
+        "domain_names": ["chalk", "ink", "paint"],
+        "origins": np.arange(ITEMS) // 2,
+        "source": "a test",
+        "command": COMMAND,
+    }
+
+
+def pixels() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (ITEMS, SIZE, SIZE, 3), dtype=np.uint8)
+
+
+def make(name: str = "birds", **changes: Any) -> Path:
+    path = set_path(name)
+    with write_store(path, **{**columns(), **changes}) as draft:
+        draft.images[:] = pixels()
+    return path
+
+
+@pytest.fixture
+def birds() -> Path:
+    return make()
+
+
+def test_what_was_written_is_read(birds: Path) -> None:
+    opened, written = open_set("birds"), columns()
+    assert (opened.name, opened.path) == ("birds", birds)
+    np.testing.assert_array_equal(opened.images, pixels())
+    np.testing.assert_array_equal(opened.labels, written["labels"])
+    np.testing.assert_array_equal(opened.splits, written["splits"])
+    np.testing.assert_array_equal(opened.domains, written["domains"])
+    np.testing.assert_array_equal(opened.origins, written["origins"])
+    assert opened.class_names == tuple(written["class_names"])
+    assert opened.domain_names == ("chalk", "ink", "paint")
+    assert repr(opened) == "ImageSet('birds': 23 images of 7 x 7, 5 classes)"
+    assert isinstance(opened.images, np.memmap)
+    assert not opened.images.flags.writeable
+    opened.verify()
+
+
+def test_the_manifest_counts(birds: Path) -> None:
+    manifest = open_set(birds).manifest
+    per_class = np.bincount(np.arange(ITEMS) % CLASSES).tolist()
+    assert manifest["counts"] == {
+        "train": {"items": sum(per_class[:2]), "classes": 2},
+        "val": {"items": per_class[2], "classes": 1},
+        "test": {"items": sum(per_class[3:]), "classes": 2},
+    }
+    assert (manifest["items"], manifest["size"], manifest["format"]) == (ITEMS, SIZE, store.FORMAT)
+    assert (manifest["source"], manifest["command"], manifest["skipped"]) == ("a test", COMMAND, [])
+
+
+def test_without_domains_and_origins() -> None:
+    make(domains=None, domain_names=(), origins=None)
+    opened = open_set("birds")
+    assert opened.domains is None
+    assert opened.origins is None
+    assert opened.domain_names == ()
+
+
+@pytest.mark.parametrize("split", [*SPLITS, "all"])
+@pytest.mark.parametrize("domain", [None, "chalk", "ink", "paint"])
+def test_select(birds: Path, split: str, domain: str | None) -> None:
+    opened = open_set(birds)
+    expected = [
+        row
+        for row in range(ITEMS)
+        if split in ("all", SPLITS[opened.splits[row]])
+        and domain in (None, opened.domain_names[opened.domains[row]])  # type: ignore[index]
+    ]
+    selection = opened.select(split, domain)
+    assert selection.rows.tolist() == expected
+    assert selection.labels.tolist() == [row % CLASSES for row in expected]
+    assert selection.class_names == opened.class_names
+
+
+def test_select_lists_what_is_known(birds: Path) -> None:
+    opened = open_set(birds)
+    with pytest.raises(UserError, match=r"'validation'.*Known: all, test, train, val"):
+        opened.select("validation")
+    with pytest.raises(UserError, match=r"'inc'.*Did you mean 'ink'.*Known: chalk, ink, paint"):
+        opened.select("train", "inc")
+
+
+def test_a_set_that_has_no_domains_says_so() -> None:
+    make(domains=None, domain_names=())
+    with pytest.raises(UserError, match="Known: none"):
+        open_set("birds").select("train", "ink")
+
+
+def test_the_digest_depends_on_the_content_alone(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = open_set(birds).digest
+    monkeypatch.setattr(store, "time", SimpleNamespace(time=lambda: 10**9 + 0.5))
+    assert open_set(make("other", source="elsewhere", command="another")).digest == digest
+    assert open_set(make("renamed", class_names=list("abcde"))).digest != digest
+    assert open_set(make("moved", splits=np.zeros(ITEMS, dtype=int))).digest != digest
+    with write_store(set_path("pixel"), **columns()) as draft:
+        draft.images[:] = pixels()
+        draft.images[11, 3, 5, 1] ^= 1
+    assert open_set("pixel").digest != digest
+
+
+def test_skipped_rows_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_ROWS", 3)
+    skipped = [row for row in range(ITEMS) if row % CLASSES == 1] + [0, 22]
+    with write_store(set_path("birds"), **columns()) as draft:
+        draft.images[:] = pixels()
+        draft.skipped.update({row: f"{row}.jpg: broken" for row in skipped})
+    opened, written = open_set("birds"), columns()
+    kept = [row for row in range(ITEMS) if row not in skipped]
+    np.testing.assert_array_equal(opened.images, pixels()[kept])
+    names = [opened.class_names[label] for label in opened.labels]
+    assert names == [f"class {row % CLASSES}" for row in kept]
+    assert opened.class_names == ("class 0", "class 2", "class 3", "class 4")  # class 1 has no image left
+    np.testing.assert_array_equal(opened.splits, written["splits"][kept])
+    np.testing.assert_array_equal(opened.origins, written["origins"][kept])
+    assert opened.manifest["skipped"] == [f"{row}.jpg: broken" for row in sorted(skipped)]
+    assert opened.manifest["items"] == len(kept)
+    assert sorted(file.name for file in opened.path.iterdir()) == ["images.npy", "items.npy", "manifest.json"]
+    opened.verify()
+
+
+def test_a_set_without_images_is_refused() -> None:
+    with (
+        pytest.raises(UserError, match="no image is left"),
+        write_store(set_path("birds"), **columns()) as draft,
+    ):
+        draft.skipped.update(dict.fromkeys(range(ITEMS), "broken"))
+    assert list((home() / "sets").iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failed_write_leaves_nothing(error: type[BaseException]) -> None:
+    def write() -> None:
+        with write_store(set_path("birds"), **columns()) as draft:
+            draft.images[:11] = 1
+            raise error
+
+    with pytest.raises(error):
+        write()
+    assert list((home() / "sets").iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_set(birds: Path) -> None:
+    digest = open_set(birds).digest
+    with pytest.raises(RuntimeError), write_store(birds, **columns()):
+        raise RuntimeError
+    assert [path.name for path in birds.parent.iterdir()] == ["birds"]
+    assert open_set(birds).digest == digest
+
+
+def test_a_full_disk_is_noticed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")._replace(free=ITEMS * SIZE * SIZE * 3 - 1)
+    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(UserError, match="FEWSET_HOME"):
+        make()
+    assert not set_path("birds").parent.exists()
+
+
+def edit(path: Path, place: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        old = file.read(1)
+        file.seek(place)
+        file.write(bytes([old[0] ^ 1]))
+
+
+def edit_manifest(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    manifest = json.loads((path / "manifest.json").read_text())
+    change(manifest)
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda path: os.truncate(path / "images.npy", 1000), "images.npy has 1000 bytes, expected"),
+        (lambda path: os.truncate(path / "items.npy", 0), "items.npy has 0 bytes, expected"),
+        (lambda path: (path / "images.npy").unlink(), "images.npy is missing"),
+        (lambda path: (path / "items.npy").unlink(), "items.npy is missing"),
+        (lambda path: edit(path / "images.npy", 500), "images.npy was edited"),
+        (lambda path: edit(path / "items.npy", 200), "items.npy was edited"),
+        (lambda path: edit_manifest(path, lambda manifest: manifest["class_names"].reverse()), "was edited"),
+        (lambda path: edit_manifest(path, lambda manifest: manifest.update(items=3)), "was edited"),
+        (lambda path: edit_manifest(path, lambda manifest: manifest.pop("counts")), "was edited"),
+        (lambda path: edit_manifest(path, lambda manifest: manifest.update(format=0)), "it has format 0"),
+        (lambda path: edit_manifest(path, lambda manifest: manifest.update(format=99)), "it has format 99"),
+    ],
+)
+def test_a_damaged_set_is_refused_with_the_remedy(
+    birds: Path, damage: Callable[[Path], object], complaint: str
+) -> None:
+    damage(birds)
+    with pytest.raises(UserError, match=complaint) as caught:
+        open_set("birds")
+    assert f"import it again: {COMMAND}" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
+def test_an_unreadable_manifest_is_refused_with_the_remedy(birds: Path, text: str) -> None:
+    (birds / "manifest.json").write_text(text)
+    with pytest.raises(UserError, match=r"import it again: fewset data import KIND SOURCE --name birds"):
+        open_set(birds)
+
+
+def test_a_large_file_is_read_as_a_whole_only_when_its_date_has_changed(
+    birds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_SMALL", 0)
+    read: list[str] = []
+    sha256 = store._sha256
+    monkeypatch.setattr(store, "_sha256", lambda path: (read.append(path.name), sha256(path))[1])
+    open_set(birds)
+    assert read == []
+    os.utime(birds / "images.npy")
+    open_set(birds)
+    assert read == ["images.npy"]
+    edit_manifest(birds, lambda manifest: manifest.update(written="never"))
+    open_set(birds)
+    assert read == ["images.npy", "images.npy", "items.npy"]
+    edit(birds / "images.npy", 500)
+    with pytest.raises(UserError, match=r"images.npy was edited"):
+        open_set(birds)
+
+
+def test_verify_finds_what_opening_trusts(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SMALL", 0)
+    date = (birds / "images.npy").stat().st_mtime
+    edit(birds / "images.npy", 500)
+    os.utime(birds / "images.npy", (date, date))
+    opened = open_set(birds)
+    with pytest.raises(UserError, match=r"images.npy was edited.*import it again"):
+        opened.verify()
+
+
+def test_a_set_may_be_moved_and_opened_by_its_path(birds: Path, tmp_path: Path) -> None:
+    digest = open_set(birds).digest
+    shutil.copytree(birds, tmp_path / "copy", copy_function=shutil.copyfile)
+    opened = open_set(tmp_path / "copy")
+    assert (opened.name, opened.digest) == ("copy", digest)
+    assert open_set(str(tmp_path / "copy")).digest == digest
+    with pytest.raises(UserError, match=r"no image set at .*nowhere"):
+        open_set(tmp_path / "nowhere")
+
+
+def test_an_unknown_name_lists_the_known_ones(birds: Path) -> None:
+    make("fish")
+    (birds.parent / ".left.partial").mkdir()
+    assert list_sets() == ["birds", "fish"]
+    with pytest.raises(UserError, match="unknown image set 'bird'") as caught:
+        open_set("bird")
+    assert "Did you mean 'birds'?" in str(caught.value)
+    assert "Known: birds, fish, strokes." in str(caught.value)
+    assert "fewset data import KIND SOURCE --name bird" in str(caught.value)
+
+
+def test_nothing_is_listed_before_the_first_import() -> None:
+    assert list_sets() == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "-option", "a/b", "../a", "a\\b", "a b", "a" * 101]
+)
+def test_names_that_are_refused(name: str) -> None:
+    with pytest.raises(UserError, match="cannot be the name of an image set"):
+        set_path(name)
+
+
+def test_the_embedded_set_is_generated_at_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fewset.data import strokes
+
+    calls = []
+
+    def write_strokes(path: Path, seed: int = 0) -> None:
+        calls.append((path, seed))
+        make("strokes", command=None)
+
+    monkeypatch.setattr(strokes, "write_strokes", write_strokes)
+    assert open_set("strokes").digest == open_set("strokes").digest
+    assert calls == [(set_path("strokes"), 0)]
+    edit(set_path("strokes") / "items.npy", 200)
+    with pytest.raises(UserError, match=r"remove .*strokes, and it is generated again"):
+        open_set("strokes")
+
+
+def test_home_without_the_variable_is_the_users_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEWSET_HOME")
+    assert home().name == "fewset"
+    monkeypatch.setenv("FEWSET_HOME", "~/sets of images")
+    assert home() == Path.home() / "sets of images"
+
+
+def test_torch_is_not_imported() -> None:
+    code = "import sys, fewset.data.importers; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

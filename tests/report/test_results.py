@@ -1,0 +1,281 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fewset.errors import UserError
+from fewset.report.results import (
+    TASK_FIELDS,
+    compare_results,
+    describe_fields,
+    difference,
+    differing_fields,
+    read_result,
+    read_results,
+)
+from tests.report.conftest import (
+    EPOCHS,
+    EXAMPLES,
+    TASKS,
+    MakeRun,
+    example_arrays,
+    naive_score,
+    per_task,
+    write_result,
+)
+
+OTHER = {
+    "data_digest": "sha256:4567",
+    "split": "val",
+    "domain": "chalk",
+    "setting": "transductive",
+    "way": 7,
+    "shot": 3,
+    "query": 11,
+    "seed": 5,
+}
+
+
+def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
+    values, before = per_task(1), per_task(2, 0.5)
+    result = read_result(make_run("feat", values, before, method="FEAT", domain="ink", seconds=3))
+    assert (result.run, result.method, result.domain, result.tasks, result.seconds) == (
+        "feat",
+        "FEAT",
+        "ink",
+        TASKS,
+        3.0,
+    )
+    np.testing.assert_array_equal(result.score.per_task, values)
+    expected = naive_score(values)
+    assert (result.score.mean, result.score.ci95) == pytest.approx((expected["mean"], expected["ci95"]))
+    assert result.before is not None
+    assert result.before.mean == pytest.approx(naive_score(before)["mean"])
+    assert result.examples is not None
+    for name, array in example_arrays().items():
+        np.testing.assert_array_equal(getattr(result.examples, name), array)
+    assert result.recipe == {"name": "feat", "seed": 3, "train.optimiser.lr": 0.01}
+
+
+def test_the_last_best_epoch_is_the_kept_one(make_run: MakeRun) -> None:
+    curves = read_result(make_run()).curves
+    assert curves is not None
+    np.testing.assert_array_equal(curves.epoch, np.arange(1, EPOCHS + 1))
+    np.testing.assert_allclose(curves.loss, 1 / np.arange(1, EPOCHS + 1))
+    assert curves.best == 4  # epochs 1 to 5 are marked best; the fifth is in row 4
+
+
+def test_an_epoch_may_lack_values(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / "metrics.jsonl").write_text(
+        '{"epoch": 1, "loss": 2}\n{"epoch": 2, "loss": null, "accuracy": 0.5}\n'
+    )
+    curves = read_result(run).curves
+    assert curves is not None
+    np.testing.assert_array_equal(curves.loss, [2, np.nan])
+    np.testing.assert_array_equal(curves.accuracy, [np.nan, 0.5])
+    assert curves.best is None
+
+
+def test_a_run_without_training_files_has_neither_curves_nor_settings(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / "metrics.jsonl").unlink()
+    (run / "recipe.toml").unlink()
+    result = read_result(run)
+    assert result.curves is None
+    assert result.recipe == {}
+
+
+def test_another_result_of_a_run_is_read_with_the_run_around_it(make_run: MakeRun) -> None:
+    run = make_run()
+    values = per_task(3, tasks=43)
+    (run / "results").mkdir()
+    np.save(run / "results" / "other.per_task.npy", values)
+    other = run / "results" / "other.json"
+    other.write_text((run / "result.json").read_text())
+    write_result(other, tasks=43, shot=7, per_task="other.per_task.npy", **naive_score(values))
+    result = read_result(other)
+    assert (result.shot, result.directory) == (7, run)
+    assert result.curves is not None
+    assert result.recipe["seed"] == 3
+
+
+@pytest.mark.parametrize("field", sorted(OTHER))
+def test_results_on_other_tasks_are_not_paired(make_run: MakeRun, field: str) -> None:
+    first = read_result(make_run("a"))
+    second = read_result(make_run("b", **{field: OTHER[field]}))
+    assert differing_fields(first, second) == [field]
+    assert describe_fields(second, first) == f"{field} is {OTHER[field]}, not {getattr(first, field)}"
+    with pytest.raises(UserError, match=rf"same tasks \({field} is .*fewset eval"):
+        difference(first, second)
+    assert [item.alone for item in compare_results([first, second])] == [True, True]
+
+
+def test_a_different_number_of_tasks_is_not_paired(make_run: MakeRun) -> None:
+    first, second = read_result(make_run("a")), read_result(make_run("b", per_task(0, tasks=43)))
+    assert differing_fields(first, second) == ["tasks"]
+    assert set(OTHER) | {"tasks"} == set(TASK_FIELDS)
+
+
+def test_the_difference_is_paired(make_run: MakeRun) -> None:
+    first, second = per_task(1), per_task(2)
+    got = difference(read_result(make_run("a", first)), read_result(make_run("b", second)))
+    expected = naive_score(np.array([float(a) - float(b) for a, b in zip(first, second, strict=True)]))
+    assert (got.mean, got.ci95) == pytest.approx((expected["mean"], expected["ci95"]))
+
+
+def test_the_baseline_is_protonet_wherever_it_stands(make_run: MakeRun) -> None:
+    results = read_results([make_run("a", method="FEAT"), make_run("b"), make_run("c", method="GCN")])
+    comparisons = compare_results(results)
+    assert [item.baseline for item in comparisons] == ["ProtoNet", None, "ProtoNet"]
+    assert [item.alone for item in comparisons] == [False, False, False]
+
+
+def test_without_protonet_the_first_run_is_the_baseline(make_run: MakeRun) -> None:
+    results = read_results([make_run("a", method="FEAT"), make_run("b", method="GCN")])
+    assert [item.baseline for item in compare_results(results)] == [None, "FEAT"]
+
+
+def test_each_group_of_tasks_has_its_own_baseline(make_run: MakeRun) -> None:
+    runs = [
+        make_run(f"{method}-{shot}", method=method, shot=shot)
+        for shot in (1, 5)
+        for method in ("FEAT", "ProtoNet")
+    ]
+    comparisons = compare_results(read_results(runs))
+    assert [item.baseline for item in comparisons] == [
+        "ProtoNet, 5-way 1-shot",
+        None,
+        "ProtoNet, 5-way 5-shot",
+        None,
+    ]
+
+
+def test_a_chosen_baseline_must_share_the_tasks(make_run: MakeRun) -> None:
+    results = read_results([make_run("a", method="FEAT"), make_run("b")])
+    assert [item.baseline for item in compare_results(results, baseline=0)] == [None, "FEAT"]
+    with pytest.raises(UserError, match="shot is 5, not 1"):
+        compare_results([*results, read_result(make_run("c", shot=5))], baseline=0)
+
+
+def test_labels_are_as_short_as_tells_the_results_apart(make_run: MakeRun) -> None:
+    runs = [
+        make_run("a", method="FEAT"),
+        make_run("b", method="FEAT"),
+        make_run("c"),
+        make_run("d", method="GCN"),
+        make_run("e", method="GCN", shot=5),
+        make_run("f", method="DeepSets", run="same"),
+        make_run("g", method="DeepSets", run="same"),
+    ]
+    assert [item.label for item in compare_results(read_results(runs))] == [
+        "FEAT (a)",
+        "FEAT (b)",
+        "ProtoNet",
+        "GCN, 5-way 1-shot",
+        "GCN, 5-way 5-shot",
+        f"DeepSets ({runs[5]}/result.json)",
+        f"DeepSets ({runs[6]}/result.json)",
+    ]
+
+
+def test_what_is_missing_is_named_with_the_command_that_makes_it(make_run: MakeRun, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"got no run directory.*fewset train"):
+        read_results([])
+    with pytest.raises(UserError, match=r"no run directory .*nowhere; `fewset train RECIPE`"):
+        read_result(tmp_path / "nowhere")
+    run = make_run("feat", before=per_task(2))
+    with pytest.raises(UserError, match="given 2 times"):
+        read_results([run, run / ".." / run.name])
+    for name in ("examples.npz", "per_task_before.npy", "per_task.npy", "result.json"):
+        (run / name).unlink()
+        with pytest.raises(UserError, match=rf"{name} is missing.*`fewset eval {run}`"):
+            read_result(run)
+
+
+@pytest.mark.parametrize("name", ["result.json", "per_task.npy", "examples.npz"])
+@pytest.mark.parametrize("keep", [0, 7, 0.5])
+def test_a_truncated_file_is_refused(make_run: MakeRun, name: str, keep: float) -> None:
+    run = make_run("feat", before=per_task(2))
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
+    with pytest.raises(UserError, match=rf"{name}.*`fewset eval {run}` writes it anew"):
+        read_result(run)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "format 2, expected 1"),
+        ({"way": "five"}, "way = 'five', expected int"),
+        ({"way": True}, "way = True, expected int"),
+        ({"domain": 3}, "domain = 3, expected str or null"),
+        ({"before": {"mean": 0.5}}, "lacks ci95, per_task"),
+        ({"before": None}, "no score before it"),
+        ({"method": "FEAT\x1b[31m"}, "control characters in method"),
+        ({"mean": 0.01}, "result.json says 0.010000"),
+        ({"tasks": 43}, "not an array of 43"),
+        ({"examples": "per_task.npy"}, "expected an .npz archive"),
+        ({"per_task": "examples.npz"}, "not an array of 41"),
+    ],
+)
+def test_a_wrong_result_file_is_refused(make_run: MakeRun, changes: dict[str, object], message: str) -> None:
+    run = make_run("feat", before=per_task(2))
+    write_result(run / "result.json", **changes)
+    with pytest.raises(UserError, match=message):
+        read_result(run)
+
+
+def test_every_field_is_needed(make_run: MakeRun) -> None:
+    run = make_run()
+    record = json.loads((run / "result.json").read_text())
+    for name in set(record) - {"format"}:
+        (run / "result.json").write_text(json.dumps({key: record[key] for key in record if key != name}))
+        with pytest.raises(UserError, match=f"lacks {name}"):
+            read_result(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("after", np.zeros((EXAMPLES, 2, 2), dtype=np.float32)),
+        ("task", np.arange(EXAMPLES + 1)),
+        ("task", np.zeros(EXAMPLES)),
+        ("query_labels", np.full((EXAMPLES, 37), 5)),
+        ("query_labels", np.full((EXAMPLES, 37), -1)),
+        ("query", np.full((EXAMPLES, 37, 11), np.nan, dtype=np.float32)),
+        ("query", np.zeros(EXAMPLES, dtype=np.float32)),
+        ("accuracy_after", np.array([None] * EXAMPLES)),
+    ],
+)
+def test_wrong_examples_are_refused(make_run: MakeRun, name: str, value: np.ndarray) -> None:
+    run = make_run("feat", before=per_task(2))
+    np.savez(run / "examples.npz", **(example_arrays() | {name: value}))
+    with pytest.raises(UserError, match=r"examples\.npz .*`fewset eval"):
+        read_result(run)
+
+
+def test_values_outside_zero_to_one_are_refused(make_run: MakeRun) -> None:
+    for place, wrong in enumerate((-0.1, 1.1, np.nan)):
+        values = per_task(0)
+        values[7] = wrong
+        with pytest.raises(UserError, match=r"outside 0\.\.1"):
+            read_result(make_run(f"run{place}", values))
+
+
+@pytest.mark.parametrize("line", ["{", "3", '{"loss": 1}', '{"epoch": 1, "loss": "low"}', ""])
+def test_a_broken_line_of_the_metrics_is_named(make_run: MakeRun, line: str) -> None:
+    run = make_run()
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    lines[2] = line
+    (run / "metrics.jsonl").write_text("\n".join(lines))
+    with pytest.raises(UserError, match=r"line 3 of .*metrics\.jsonl.*fewset train"):
+        read_result(run)
+
+
+def test_a_broken_recipe_is_named(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / "recipe.toml").write_text("name = ")
+    with pytest.raises(UserError, match=r"recipe\.toml is not valid TOML"):
+        read_result(run)
