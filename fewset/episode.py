@@ -60,5 +60,5 @@ def prototypes(
     """The mean of each class's items; with a mask, of those that it marks (shots that differ by class)."""
     if mask is None:
         return support.mean(dim=2)
-    weight = mask.unsqueeze(-1).to(support.dtype)
-    return (support * weight).sum(dim=2) / weight.sum(dim=2)
+    chosen = mask.unsqueeze(-1)
+    return support.masked_fill(~chosen, 0).sum(dim=2) / chosen.sum(dim=2)

@@ -32,9 +32,11 @@ def replacing_directory(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o755)  # mkdtemp makes it private
+        old = temporary.with_suffix(".old")
         if path.exists():
-            shutil.rmtree(path)
+            path.replace(old)
         temporary.replace(path)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

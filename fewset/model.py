@@ -1,11 +1,12 @@
 """FewShotModel = backbone + adapter + head. Identity as adapter is ProtoNet, attention is FEAT."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from fewset.adapters.identity import Identity
 from fewset.episode import class_major_labels, prototypes
 from fewset.errors import UserError, known
 
@@ -20,11 +21,11 @@ class FewShotModel(nn.Module):
     """
 
     def __init__(
-        self, backbone: nn.Module, adapter: nn.Module, head: nn.Module, average: Average = "pre"
+        self, backbone: nn.Module, adapter: nn.Module, head: nn.Module, average: str = "pre"
     ) -> None:
         super().__init__()
-        if average not in ("pre", "post"):
-            raise known("average", average, ("pre", "post"))
+        if average not in get_args(Average):
+            raise known("average", average, get_args(Average))
         self.backbone, self.adapter, self.head, self.average = backbone, adapter, head, average
         self.dim: int = backbone.dim  # type: ignore[assignment]  # the backbone's contract
         self.input_size: int = backbone.input_size  # type: ignore[assignment]
@@ -51,11 +52,13 @@ class FewShotModel(nn.Module):
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T N J D"]:
         """The support adapted to its task: one row a class (`average="pre"`) or one a shot ("post")."""
+        if mask is not None and not mask.any(dim=2).all():
+            raise UserError("a class has no shot: the mask must mark at least one item of each class")
         if self.average == "pre":
             support = prototypes(support, mask).unsqueeze(2)
-        elif mask is not None and not mask.all():
+        elif mask is not None and not mask.all() and not isinstance(self.adapter, Identity):
             raise UserError(
-                "shots that differ by class need average='pre'; this model averages after the adaptation"
+                "shots that differ by class need average='pre': this model adapts each shot before it averages"
             )
         tasks, way, rows = support.shape[:3]
         adapted = self.transform(
@@ -87,5 +90,5 @@ class FewShotModel(nn.Module):
         marks the shots that count when classes have different numbers of them.
         """
         adapted = self.adapt(support, context, mask)
-        logits: Tensor = self.head(adapted, query)
+        logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
         return logits

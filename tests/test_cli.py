@@ -134,7 +134,9 @@ def photos(folder: Path) -> Path:
     for number in range(7):
         (folder / f"class{number}").mkdir(parents=True)
         for item in range(3):
-            Image.new("RGB", (31, 37), (30 * number, 60 * item, 99)).save(folder / f"class{number}" / f"{item}.png")
+            Image.new("RGB", (31, 37), (30 * number, 60 * item, 99)).save(
+                folder / f"class{number}" / f"{item}.png"
+            )
     return folder
 
 
@@ -144,7 +146,7 @@ def test_import_list_info_verify(tmp_path: Path) -> None:
     assert "train" in output
     assert "mine" in succeed("data", "list")
     assert open_set("mine").digest in succeed("data", "info", "mine")
-    assert "no class is in two splits" in succeed("data", "verify", "mine")
+    assert "every byte is as it was written" in succeed("data", "verify", "mine")
 
 
 def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:
@@ -157,10 +159,3 @@ def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert open_set("photos").images.shape[1] == 20
     succeed("data", "import", "folder", other, "--force")
     assert open_set("photos").images.shape[1] == 92
-
-
-def test_verify_finds_a_class_in_two_splits(tmp_path: Path) -> None:
-    photos(tmp_path / "photos" / "train")
-    shutil.copytree(tmp_path / "photos" / "train" / "class0", tmp_path / "photos" / "test" / "class0")
-    succeed("data", "import", "folder", tmp_path / "photos")
-    assert "class0" in fail("data", "verify", "photos")

@@ -87,7 +87,7 @@ def test_a_panel_says_what_adaptation_does() -> None:
     assert panels[1].get_xlabel() == "accuracy 75.0 % → 12.5 %"
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 7])
+@pytest.mark.parametrize("count", [1, 5])
 def test_any_number_of_tasks_and_more_classes_than_colours(count: int) -> None:
     generator = np.random.default_rng(0)
     way = 23

@@ -50,12 +50,14 @@ def import_set(
     size: int = SIZE,
     seed: int = 0,
     skip_bad: bool = False,
+    replace: bool = False,
 ) -> ImageSet:
     """Decode the images of a directory or zip file in the layout `kind` into the set `name`.
 
-    The name is by default that of the source, without ".zip"; a set that has it already is replaced. `seed`
-    splits the classes where the source does not. An image that cannot be decoded stops the import, or with
-    `skip_bad` is left out and listed in the manifest.
+    The name is by default that of the source, without ".zip". A set of that name is made anew when it came
+    from the same source; one from elsewhere is replaced only with `replace`. `seed` splits the classes where
+    the source does not. An image that cannot be decoded stops the import, or with `skip_bad` is left out and
+    listed in the manifest.
     """
     if kind not in IMPORTERS:
         raise known("kind of source", kind, IMPORTERS)
@@ -66,6 +68,8 @@ def import_set(
     if name in GENERATED:
         raise UserError(f"the name {name!r} belongs to the set that fewset generates; choose another name")
     path = set_path(name)
+    if not replace and (path / "manifest.json").exists():
+        _refuse_other_source(path, f"{kind} {source}")
 
     with open_source(source) as opened:
         entries = _with_splits(IMPORTERS[kind](opened), seed)
@@ -93,6 +97,18 @@ def import_set(
                 raise _bad_images(bad, len(entries))
             draft.skipped.update(bad)
     return open_set(path)
+
+
+def _refuse_other_source(path: Path, source: str) -> None:
+    try:
+        there = open_set(path).manifest["source"]
+    except UserError:
+        return  # damaged: made anew
+    if there != source:
+        raise UserError(
+            f"the image set {path.name!r} exists and came from {there!r}; choose another name with --name, "
+            "or replace it with --force"
+        )
 
 
 def _with_splits(entries: Sequence[Entry], seed: int) -> list[Entry]:
