@@ -29,9 +29,9 @@ DOMAINS = ("ink", "chalk")
 # What makes the set hard: strokes that the characters of an alphabet share, little that is a character's
 # own (how far its strokes are moved, swung and bent), and much that differs each time that it is written.
 _PRIMITIVES = 5
-_OWN = (0.05, 0.08, 0.08)
-_ITEM = (0.17, 0.22, 0.22)
-_TREMOR, _TURN, _SHEAR, _STRETCH, _SHIFT = 0.03, 0.10, 0.17, 0.13, 1.1
+_OWN = (0.06, 0.1, 0.1)
+_ITEM = (0.19, 0.25, 0.25)
+_TREMOR, _TURN, _SHEAR, _STRETCH, _SHIFT = 0.03, 0.1, 0.17, 0.14, 1.1
 
 _SEGMENTS = 3  # of a line between two control points
 _SCALE = 8.6  # pixels from the middle of a character to its edge
@@ -46,24 +46,24 @@ Plane = Float[np.ndarray, "items H W"]
 Scalar = Float[np.ndarray, "items 1 1"]
 
 
-class Use(IntEnum):
-    """What a random number is for: the first part of its key, so that no two uses share a number."""
+# What a random number is for: the first part of its key, so that no two uses share a number.
+Use = IntEnum(
+    "Use",
+    "ROUNDNESS PRIMITIVE CHOICE OWN ITEM TREMOR AFFINE PEN PRESSURE COLOUR GRAIN MOTTLE CLOUDS",
+)
 
-    ROUNDNESS, PRIMITIVE, CHOICE, OWN, ITEM, TREMOR, AFFINE, PEN, PRESSURE, COLOUR, GRAIN, MOTTLE, CLOUDS = (
-        range(13)
-    )
 
-
-def uniform(count: int, use: Use, *key: Key) -> Float[np.ndarray, "*items {count}"]:
+def uniform(count: int, use: Use, *key: Key) -> Float[np.ndarray, "*keys {count}"]:
     """`count` numbers from 0 to 1 (excluded) for each key."""
     parts = [np.asarray(part)[..., None] for part in (use, *key)]
     return (_keys(*parts, np.arange(count)) >> np.uint64(11)) * 2.0**-53
 
 
-def bell(count: int, use: Use, *key: Key) -> Float[np.ndarray, "*items {count}"]:
+def bell(count: int, use: Use, *key: Key) -> Float[np.ndarray, "*keys {count}"]:
     """`count` numbers for each key, nearly normal: mean 0, deviation 1, none beyond 3."""
     drawn = uniform(3 * count, use, *key)
-    return (drawn[..., 0::3] + drawn[..., 1::3] + drawn[..., 2::3] - 1.5) * 2
+    total: Float[np.ndarray, "*keys {count}"] = drawn[..., 0::3] + drawn[..., 1::3] + drawn[..., 2::3]
+    return (total - 1.5) * 2
 
 
 def alphabet(seed: int, number: int) -> list[Float[np.ndarray, "S 5 2"]]:
@@ -179,7 +179,8 @@ def distance(path: Float[np.ndarray, "items S points 3"]) -> Plane:
             np.multiply(along, along, out=along)
             np.add(along, aside, out=along)
             np.minimum(nearest, along, out=nearest)
-    return np.sqrt(nearest)
+    np.sqrt(nearest, out=nearest)
+    return nearest
 
 
 def ink(ratio: Plane, pen: Scalar, *key: Key) -> UInt8[np.ndarray, "items H W 3"]:
@@ -221,7 +222,8 @@ def clouds(cells: int, use: Use, *key: Key) -> Plane:
     part = place - cell
     part = part * part * (3 - 2 * part)
     rows = corners[:, cell] + part[:, None] * (corners[:, cell + 1] - corners[:, cell])
-    return rows[:, :, cell] + part * (rows[:, :, cell + 1] - rows[:, :, cell])
+    blended: Plane = rows[:, :, cell] + part * (rows[:, :, cell + 1] - rows[:, :, cell])
+    return blended
 
 
 def paint(

@@ -1,0 +1,64 @@
+"""The examples of the README work as written."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.test_cli import PRETRAIN, TRAIN, options, succeed
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
+    return [text for name, text in found if name == language]
+
+
+def adapter_example() -> str:
+    (example,) = (block for block in blocks("python") if "register_adapter" in block)
+    return example
+
+
+def test_the_adapter_example_is_under_thirty_lines() -> None:
+    assert len(adapter_example().splitlines()) < 30
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_the_adapter_example_trains_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mean_shift.py").write_text(adapter_example())
+    (command,) = (line for block in blocks("") for line in block.splitlines() if "--plugin" in line)
+    succeed("pretrain", "strokes/pretrain", *options(PRETRAIN))
+    succeed(*command.split()[1:], *options([*TRAIN, "train.tasks_per_epoch=7"]))
+    succeed("eval", "runs/mean-shift", "--plugin", "mean_shift.py", "--way", 2)
+
+    from fewset import load
+
+    model = load("runs/mean-shift")
+    assert not torch.allclose(model.adapter.amount, torch.full((64,), 0.1))  # it learnt
+
+
+def test_the_adapter_example_passes_the_contract_tests(tmp_path: Path) -> None:
+    plugin = tmp_path / "mean_shift.py"
+    plugin.write_text(adapter_example())
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/adapters/test_contract.py"]
+    process = subprocess.run(
+        [*command, "-k", "mean-shift"],
+        env=os.environ | {"FEWSET_PLUGINS": str(plugin)},
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stdout
+    assert re.search(r"\d+ passed", process.stdout)
+
+
+def test_every_link_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (Path(__file__).parents[1] / target).exists(), target
