@@ -24,7 +24,7 @@ class TrainConfig:
     """Meta-training. The defaults are the authors' for FEAT with the ConvNet, 1 shot, on miniImageNet.
 
     `init` is where the weights start from: the name of a run beside this one, a run directory or a weights
-    file; "" starts from random weights.
+    file; "" starts from random weights. With 0 epochs the weights stay as they are (a baseline).
     """
 
     init: str = ""
@@ -45,8 +45,8 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.tasks_per_epoch, self.tasks_per_step) < 1:
-            raise UserError("epochs, tasks_per_epoch and tasks_per_step must be 1 or more")
+        if self.epochs < 0 or min(self.tasks_per_epoch, self.tasks_per_step) < 1:
+            raise UserError("epochs must be 0 or more, tasks_per_epoch and tasks_per_step 1 or more")
         if self.tasks_per_epoch % self.tasks_per_step:
             raise UserError(
                 f"tasks_per_epoch is {self.tasks_per_epoch}, expected a multiple of tasks_per_step "

@@ -92,7 +92,8 @@ def fit(stage: Stage, run: RunDirectory) -> None:
                 save()
                 saved = time.monotonic()
     run.write_metrics(state["metrics"])
-    stage.model.load_state_dict(state["best_model"])
+    if "best_model" in state:
+        stage.model.load_state_dict(state["best_model"])
 
 
 def _new_state() -> dict[str, Any]:

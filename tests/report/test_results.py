@@ -256,6 +256,29 @@ def test_wrong_examples_are_refused(make_run: MakeRun, name: str, value: np.ndar
         read_result(run)
 
 
+class Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("name", ["per_task.npy", "examples.npz"])
+def test_code_in_a_file_is_refused_and_does_not_run(make_run: MakeRun, tmp_path: Path, name: str) -> None:
+    run = make_run("feat", before=per_task(2))
+    bomb = np.array([Bomb(tmp_path / "ran")], dtype=object)
+    if name.endswith("npz"):
+        np.savez(run / name, **(example_arrays() | {"task": bomb}))
+    else:
+        np.save(run / name, bomb)
+    with pytest.raises(UserError, match=f"{name} cannot be read"):
+        read_result(run)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_values_outside_zero_to_one_are_refused(make_run: MakeRun) -> None:
     for place, wrong in enumerate((-0.1, 1.1, np.nan)):
         values = per_task(0)
