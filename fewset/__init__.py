@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fewset.adapters import register_adapter
+    from fewset.authors import load_authors_checkpoint
     from fewset.data.store import open_set
     from fewset.evaluation import Score, compare, evaluate
     from fewset.model import FewShotModel
@@ -23,6 +24,7 @@ _HOME = {
     "compare": "fewset.evaluation",
     "evaluate": "fewset.evaluation",
     "load": "fewset.weights",
+    "load_authors_checkpoint": "fewset.authors",
     "open_set": "fewset.data.store",
     "register_adapter": "fewset.adapters",
 }
@@ -34,6 +36,7 @@ __all__ = [
     "compare",
     "evaluate",
     "load",
+    "load_authors_checkpoint",
     "open_set",
     "register_adapter",
 ]

@@ -18,15 +18,24 @@ class FewShotModel(nn.Module):
 
     `average` says when the shots of a class become one: before the adaptation ("pre", the paper's
     default: the set is the prototypes) or after it ("post": the set is all the shots).
+
+    A `transductive` model takes the queries of a task as the context of its adaptation, where no other
+    context is given: then the prediction for a query depends on the other queries of its task.
     """
 
     def __init__(
-        self, backbone: nn.Module, adapter: nn.Module, head: nn.Module, average: str = "pre"
+        self,
+        backbone: nn.Module,
+        adapter: nn.Module,
+        head: nn.Module,
+        average: str = "pre",
+        transductive: bool = False,
     ) -> None:
         super().__init__()
         if average not in get_args(Average):
             raise known("average", average, get_args(Average))
-        self.backbone, self.adapter, self.head, self.average = backbone, adapter, head, average
+        self.backbone, self.adapter, self.head = backbone, adapter, head
+        self.average, self.transductive = average, transductive
         self.dim: int = backbone.dim  # type: ignore[assignment]  # the backbone's contract
         self.input_size: int = backbone.input_size  # type: ignore[assignment]
 
@@ -89,6 +98,8 @@ class FewShotModel(nn.Module):
         `context` holds unlabelled items that inform the adaptation (transductive: the queries); `mask`
         marks the shots that count when classes have different numbers of them.
         """
+        if context is None and self.transductive:
+            context = query
         adapted = self.adapt(support, context, mask)
         logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
         return logits

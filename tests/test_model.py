@@ -31,7 +31,9 @@ def model_with(adapter: str, **options: object) -> FewShotModel:
     torch.manual_seed(0)
     backbone = Flat()
     backbone.dim = DIM
-    return FewShotModel(backbone, ADAPTERS[adapter](DIM), PrototypeHead(DIM, temperature=3.0), **options).eval()
+    return FewShotModel(
+        backbone, ADAPTERS[adapter](DIM), PrototypeHead(DIM, temperature=3.0), **options
+    ).eval()
 
 
 def tasks(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -152,6 +154,14 @@ def test_context_reaches_the_adapter() -> None:
     expected = model.head(adapted.unsqueeze(2), query)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(found, model(support, query))
+
+
+def test_a_transductive_model_takes_the_queries_as_its_context() -> None:
+    support, query = tasks()
+    inductive, transductive = model_with("attention"), model_with("attention", transductive=True)
+    assert torch.equal(transductive(support, query), inductive(support, query, context=query))
+    other = query[:, :3]
+    assert torch.equal(transductive(support, query, context=other), inductive(support, query, context=other))
 
 
 def test_an_unknown_average_is_named() -> None:
