@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated, Any
 
 import typer
@@ -42,6 +43,10 @@ PluginOption = Annotated[
         envvar="FEWSET_PLUGINS", help="A Python file with your own adapters; it is executed. Repeatable."
     ),
 ]
+# The names of the files, which takes no import: help is quick.
+_KINDS = ", ".join(
+    module.name for module in iter_modules([str(Path(__file__).parent / "data" / "importers")])
+)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -86,7 +91,7 @@ def _version(asked: bool) -> bool:
 
 @app.callback()
 def _options(
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None: ...
@@ -232,6 +237,25 @@ def report(
 
 
 @app.command()
+def results(
+    directory: Annotated[Path, typer.Argument(help="The collection.")] = Path("docs/results"),
+    add: Annotated[list[Path] | None, typer.Option(help="A finished run to keep; repeatable.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
+) -> None:
+    """Keep the results of runs, and make the page of a collection from its files.
+
+    Example: `fewset results docs/results --add runs/strokes-feat`
+    """
+    from fewset.report.collection import check_page, keep, write_page
+
+    keep(add or [], directory)
+    if check:
+        check_page(directory)
+    else:
+        _say(f"page: {write_page(directory)}")
+
+
+@app.command()
 def params() -> None:
     """The paper's table of parameters: each set-to-set function at 64 and 640 dimensions, computed.
 
@@ -246,14 +270,63 @@ def params() -> None:
     console.print(table)
 
 
+@app.command("import-weights")
+def import_weights(
+    file: Annotated[Path, typer.Argument(help="A .pth file in the layout of the FEAT authors.")],
+    method: Annotated[
+        str,
+        typer.Option(
+            help="ProtoNet, MatchNet, FEAT, DeepSet, GCN, BILSTM, SemiFEAT or SemiProtoFEAT; "
+            "ProtoNet for a file of pre-training."
+        ),
+    ],
+    backbone: Annotated[str, typer.Option(help="ConvNet, Res12, Res18 or WRN.")],
+    out: Annotated[Path, typer.Option(help="The run directory.")],
+    temperature: Annotated[float, typer.Option(help="What the logits are divided by.")] = 1.0,
+    similarity: Annotated[
+        str, typer.Option(help="euclidean or cosine; MatchNet is always by cosine.")
+    ] = "euclidean",
+    data: Annotated[str, typer.Option(help="The set that `fewset eval` scores it on.")] = "miniimagenet",
+    shot: Annotated[int, typer.Option(help="The shots that `fewset eval` scores it with.")] = 1,
+    force: ForceOption = False,
+) -> None:
+    """Make a run of a checkpoint that the authors of FEAT published; no code in the file is run.
+
+    Example: `fewset import-weights feat-1-shot.pth --method FEAT --backbone ConvNet --temperature 64
+    --out runs/published-feat`
+    """
+    from fewset import authors
+
+    _start()
+    recipe = authors.import_weights(
+        file,
+        out,
+        method=method,
+        backbone=backbone,
+        temperature=temperature,
+        similarity=similarity,
+        data=data,
+        shot=shot,
+        force=force,
+    )
+    head = ", ".join(f"{key} {value}" for key, value in recipe.model.head_options.items())
+    _say(f"{method}: {recipe.model.backbone}, {recipe.model.adapter}, {recipe.model.head} ({head})")
+    _say(f"run: {out}; score it with `fewset eval {out}`")
+
+
 @data_app.command("import")
 def data_import(
-    kind: Annotated[str, typer.Argument(help="The layout: folder, csv or miniimagenet.")],
+    kind: Annotated[str, typer.Argument(help=f"The layout: {_KINDS}.")],
     source: Annotated[Path, typer.Argument(help="A directory or a zip file.")],
     name: Annotated[
         str | None, typer.Option(help="The name of the set; default: that of the source.")
     ] = None,
-    size: Annotated[int, typer.Option(min=8, max=1024, help="Stored pixels a side.")] = 92,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=8, max=1024, help="Stored pixels a side; default: 92, or what is usual for the kind."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the class split, where the source has none.")] = 0,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")
@@ -306,19 +379,31 @@ def data_info(name: Annotated[str, typer.Argument(help="An imported set.")]) -> 
 
 
 @data_app.command("verify")
-def data_verify(name: Annotated[str, typer.Argument(help="An imported set.")]) -> None:
-    """Read every byte of a set and compare with its digest.
+def data_verify(
+    name: Annotated[str, typer.Argument(help="An imported set.")],
+    sheet: Annotated[
+        Path | None, typer.Option(help="Write a contact sheet (PNG): images of some classes.")
+    ] = None,
+) -> None:
+    """Read every byte of a set and compare with its digest; warn of what a well-known set should not be.
 
-    Example: `fewset data verify strokes`
+    Example: `fewset data verify strokes --sheet strokes.png`
     """
+    from fewset.data.sheet import contact_sheet
     from fewset.data.store import open_set
+    from fewset.files import write_bytes
 
-    open_set(name).verify()
+    images = open_set(name)
+    images.verify()
     _print_set(name)
     _say("every byte is as it was written")
+    if sheet is not None:
+        write_bytes(sheet, contact_sheet(images))
+        _say(f"contact sheet: {sheet}")
 
 
 def _print_set(name: str) -> None:
+    from fewset.data.known import warnings_for
     from fewset.data.store import open_set
 
     images = open_set(name)
@@ -336,3 +421,5 @@ def _print_set(name: str) -> None:
     _say(f"size: {manifest['size']} px; source: {manifest['source']}")
     _say(f"digest: {images.digest}")
     _say(f"path: {images.path}")
+    for line in warnings_for(images):
+        _say(f"warning: {line}")

@@ -1,13 +1,13 @@
 """Embed a split once, then score any number of tasks on the table of embeddings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 
 from fewset.data.augment import center_crop
@@ -16,6 +16,9 @@ from fewset.errors import UserError
 from fewset.model import FewShotModel
 from fewset.progress import progress
 from fewset.sampling import ClassIndex, TaskSpec, sample_tasks
+
+Classify = Callable[[Tensor, Tensor], Tensor]
+"""Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a FewShotModel does it."""
 
 _CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
 
@@ -87,7 +90,7 @@ def embed_images(
     rows: Int[np.ndarray, "items"],
     batch: int = 128,
     title: str = "",
-) -> Float[Tensor, "items D"]:
+) -> Shaped[Tensor, "items D"]:
     """The table of embeddings of the chosen rows of an image store, each image embedded once.
 
     With a `title` a progress bar is shown.
@@ -105,26 +108,54 @@ def embed_images(
 
 def evaluate(
     model: FewShotModel,
-    features: Float[Tensor, "items D"],
+    features: Shaped[Tensor, "items D"],
     labels: Int[Tensor, "items"] | Int[np.ndarray, "items"],
     spec: TaskSpec,
     *,
     class_names: Sequence[str] | None = None,
+    origins: Int[np.ndarray, "items"] | None = None,
     chunk: int | None = None,
+    title: str = "",
 ) -> Score:
-    """Score tasks on a table of embeddings. `chunk` tasks are computed at once, with the same result."""
-    index = ClassIndex(np.asarray(labels), class_names)
-    if chunk is None:
-        chunk = max(1, _CHUNK_NUMBERS // (spec.way * (spec.shot + spec.query) * features.shape[1]))
-    per_task = np.empty(spec.tasks, dtype=np.float32)
+    """Score tasks on a table of embeddings. `chunk` tasks are computed at once, with the same result.
+
+    Items with the same origin are never in one task. With a `title` a progress bar is shown.
+    """
+    index = ClassIndex(np.asarray(labels), class_names, origins=origins)
     with evaluating(model):
-        for first in range(0, spec.tasks, chunk):
-            last = min(first + chunk, spec.tasks)
-            rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(features.device)
-            episode = split(features[rows], spec.shot)
-            logits = model(episode.support, episode.query)
-            per_task[first:last] = task_accuracy(logits, episode.query_labels).cpu().numpy()
+        return score_tasks(model, features, index, spec, chunk=chunk, title=title)
+
+
+def score_tasks(
+    classify: Classify,
+    features: Shaped[Tensor, "items D"],
+    index: ClassIndex,
+    spec: TaskSpec,
+    *,
+    chunk: int | None = None,
+    title: str = "",
+) -> Score:
+    """Score whatever turns support and queries into logits; its modules are to be `evaluating` already."""
+    per_task = np.empty(spec.tasks, dtype=np.float32)
+    numbers = spec.way * (spec.shot + spec.query) * features.shape[1]
+    for first, last in task_chunks(spec.tasks, numbers, chunk, title):
+        rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(features.device)
+        episode = split(features[rows], spec.shot)
+        logits = classify(episode.support, episode.query)
+        per_task[first:last] = task_accuracy(logits, episode.query_labels).cpu().numpy()
     return Score.of(per_task)
+
+
+def task_chunks(
+    tasks: int, numbers: int, chunk: int | None = None, title: str = ""
+) -> Iterator[tuple[int, int]]:
+    """The first and last (excluded) task of each chunk, of tasks with so many embedding numbers each."""
+    chunk = chunk or max(1, _CHUNK_NUMBERS // numbers)
+    with progress(title, tasks, shown=bool(title)) as advance:
+        for first in range(0, tasks, chunk):
+            last = min(first + chunk, tasks)
+            yield first, last
+            advance(last - first)
 
 
 def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Float[Tensor, "T"]:

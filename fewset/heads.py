@@ -5,12 +5,12 @@ row a class where the model averages before the adaptation, and one a shot where
 (`mask` marks the rows that count when shots differ by class). Heads that look at single shots want
 `average="post"`; their docstrings say so. Every head has the attributes `similarity` and `temperature`.
 
-A head that takes something from the training features without a gradient has a method `fit(features)`, to
-be called once before use; what it learns is part of the state dict.
+A head that takes something from the training features without a gradient has a method `fit(features)`
+(`FittedHead`), to be called once before use; what it learns is part of the state dict.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,14 @@ from fewset.errors import UserError, known
 from fewset.similarity import SIMILARITIES, Similarity, cosine, negative_squared_euclidean, one_sided_cosine
 
 HEADS: dict[str, type[nn.Module]] = {}
+
+
+@runtime_checkable
+class FittedHead(Protocol):
+    """A head that wants the features of the train split before it is used."""
+
+    def fit(self, features: Float[Tensor, "items D"]) -> None: ...
+
 
 _Head = TypeVar("_Head", bound=type[nn.Module])
 

@@ -27,7 +27,7 @@ def contrastive_logits(
     temperature: float,
     scored: Scored = "adapted",
 ) -> tuple[Float[Tensor, "T M N"], Int[Tensor, "T M"]]:
-    """Logits and labels of the contrastive term (section 3.3): every item against the adapted class centres.
+    """Logits and labels of the contrastive term (section 4.3): every item against the adapted class centres.
 
     The set function runs over the items of each class by themselves, support and queries together; the
     mean of what comes out is the class's centre. The paper scores the adapted items, the authors' code the

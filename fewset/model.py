@@ -67,7 +67,7 @@ class FewShotModel(nn.Module):
             support = prototypes(support, mask).unsqueeze(2)
         elif mask is not None and not mask.all() and not isinstance(self.adapter, Identity):
             raise UserError(
-                "shots that differ by class need average='pre': this model adapts each shot before it averages"
+                "shots that differ by class need average='pre': this model adapts every shot by itself"
             )
         tasks, way, rows = support.shape[:3]
         adapted = self.transform(

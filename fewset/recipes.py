@@ -8,7 +8,7 @@ import inspect
 import tomllib
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -20,6 +20,7 @@ from fewset.adapters import ADAPTERS
 from fewset.backbones import BACKBONES
 from fewset.errors import UserError, known
 from fewset.heads import HEADS
+from fewset.maml import MamlConfig, MamlModel
 from fewset.model import Average, FewShotModel
 from fewset.sampling import TaskSpec, mix
 from fewset.training.episodic import TrainConfig
@@ -48,6 +49,8 @@ class ModelConfig:
     head: str = "prototype"
     head_options: Options = field(default_factory=dict)
     average: Average = "pre"
+    transductive: bool = False
+    maml: MamlConfig | None = None  # replaces adapter and head
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,24 @@ class Recipe:
             )
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
+        if self.model.maml is not None:
+            _check_maml(self)
         if not self.method:
-            object.__setattr__(self, "method", self.model.adapter)
+            object.__setattr__(self, "method", "maml" if self.model.maml else self.model.adapter)
+
+
+def _check_maml(recipe: Recipe) -> None:
+    """Refuse what has no meaning for MAML, rather than leave it out silently."""
+    if recipe.train is None:
+        raise UserError(f"recipe {recipe.name!r} has a [model.maml] table, so it needs a [train] table")
+    plain = ModelConfig(recipe.model.backbone, recipe.model.backbone_options)
+    given = replace(recipe.model, maml=None, transductive=False)
+    problems = [f"model.{key}" for key, value in asdict(given).items() if value != getattr(plain, key)]
+    problems += [f"train.{key}" for key in ("balance", "freeze_batchnorm") if getattr(recipe.train, key)]
+    if problems:
+        raise UserError(
+            f"recipe {recipe.name!r} sets {', '.join(problems)}: MAML has no such thing; remove it"
+        )
 
 
 # Reading and writing
@@ -200,9 +219,12 @@ def build_model(config: ModelConfig, seed: int = 0) -> FewShotModel:
     """The model that a configuration names, with initial weights from the seed."""
     torch.manual_seed(mix(seed, 0, 4))
     backbone = _build("backbone", BACKBONES, config.backbone, config.backbone_options)
-    adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
-    head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)
-    model = FewShotModel(backbone, adapter, head, config.average)
+    if config.maml is not None:
+        model: FewShotModel = MamlModel(backbone, config.maml, config.transductive)
+    else:
+        adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
+        head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)
+        model = FewShotModel(backbone, adapter, head, config.average, config.transductive)
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
@@ -212,7 +234,7 @@ def _build(
     if name not in registry:
         raise known(what, name, registry)
     part = registry[name]
-    hints = get_type_hints(part.__init__)  # type: ignore[misc]
+    hints = get_type_hints(part.__init__)
     parameters = [key for key in inspect.signature(part).parameters if key not in given]
     for key in options:
         if key not in parameters:

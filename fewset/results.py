@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from fewset.adapters.identity import Identity
@@ -18,7 +18,7 @@ from fewset.data.store import open_set
 from fewset.episode import prototypes
 from fewset.episode import split as split_items
 from fewset.errors import UserError
-from fewset.evaluation import Score, embed_images, evaluate, evaluating
+from fewset.evaluation import Score, embed_images, evaluating, score_tasks
 from fewset.files import replacing, write_json
 from fewset.machine import describe
 from fewset.model import FewShotModel
@@ -47,7 +47,9 @@ def evaluate_run(
     began = time.monotonic()
     selection = images.select(split, domain)
     features = embed_images(model, images.images, selection.rows, title="embedding")
-    score = evaluate(model, features, selection.labels, spec, class_names=selection.class_names)
+    index = ClassIndex(selection.labels, selection.class_names, origins=selection.origins)
+    with evaluating(model):
+        score = score_tasks(model, features, index, spec, title="scoring")
     seconds = time.monotonic() - began
 
     own = (recipe.data.set, recipe.evaluate.split, recipe.data.domain, recipe.evaluate.spec)
@@ -71,10 +73,11 @@ def evaluate_run(
         "examples": None,
     }
     if not isinstance(model.adapter, Identity):
-        before = evaluate(unadapted(model), features, selection.labels, spec)
+        with evaluating(model):
+            before = score_tasks(unadapted(model), features, index, spec)
+            examples = example_tasks(model, features, index, spec, score, before)
         result["before"] = _write_score(before, folder / f"{stem}per_task_before.npy")
         result["examples"] = f"{stem}examples.npz"
-        examples = example_tasks(model, features, selection.labels, spec, score, before)
         with replacing(folder / result["examples"]) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **examples)  # type: ignore[arg-type]
     environment = describe()
@@ -98,13 +101,13 @@ def read_result(run: Path) -> Result:
 
 def unadapted(model: FewShotModel) -> FewShotModel:
     """The same model without its adaptation: plain prototypes of the same embeddings."""
-    return FewShotModel(model.backbone, Identity(model.dim), model.head)
+    return FewShotModel(model.backbone, Identity(model.dim), model.head, model.average)
 
 
 def example_tasks(
     model: FewShotModel,
     features: Float[Tensor, "items D"],
-    labels: Int[np.ndarray, "items"],
+    index: ClassIndex,
     spec: TaskSpec,
     after: Score,
     before: Score,
@@ -112,11 +115,9 @@ def example_tasks(
     """Four tasks to look at: where adaptation helps most, clearly, typically, and where it hurts most."""
     order = np.argsort(before.per_task - after.per_task, kind="stable")
     numbers = [int(order[round(share * (len(order) - 1))]) for share in (0.0, 0.1, 0.5, 1.0)]
-    index = ClassIndex(labels)
     rows = np.concatenate([sample_tasks(index, spec, number, number + 1) for number in numbers])
     support, query, query_labels = split_items(features[torch.from_numpy(rows)], spec.shot)
-    with evaluating(model):
-        adapted = prototypes(model.adapt(support))
+    adapted = prototypes(model.adapt(support, query if model.transductive else None))
     return {
         "task": np.array(numbers),
         "query": query.numpy(),

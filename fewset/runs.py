@@ -5,6 +5,9 @@ from typing import Literal
 
 from fewset.data.store import open_set
 from fewset.errors import UserError
+from fewset.evaluation import embed_images
+from fewset.heads import FittedHead
+from fewset.model import FewShotModel
 from fewset.recipes import Recipe, build_model, recipe_text
 from fewset.results import Result, evaluate_run, read_result
 from fewset.training.episodic import MetaTraining
@@ -27,6 +30,7 @@ def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, forc
     stage = stage_for(recipe, out.parent)
     run.begin(recipe_text(recipe), resume, force)
     fit(stage, run)
+    _fit_head(stage.model, recipe)
     save_weights(stage.model, recipe.model, out / WEIGHTS)
     return evaluate_run(out)
 
@@ -42,6 +46,14 @@ def stage_for(recipe: Recipe, beside: Path) -> Stage:
         source = _find_init(recipe.train.init, beside)
         initialise(model, load(source), source)
     return MetaTraining(model, images, recipe.train, recipe.seed, recipe.data.domain)
+
+
+def _fit_head(model: FewShotModel, recipe: Recipe) -> None:
+    """Give a head that wants them (SimpleShot) the features of the train split."""
+    if isinstance(model.head, FittedHead):
+        images = open_set(recipe.data.set)
+        rows = images.select("train", recipe.data.domain).rows
+        model.head.fit(embed_images(model, images.images, rows, title="embedding the train split"))
 
 
 def _find_init(init: str, beside: Path) -> Path:

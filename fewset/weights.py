@@ -63,17 +63,23 @@ def load_weights(path: Path) -> tuple[FewShotModel, ModelConfig]:
 
 def load_state(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: object) -> None:
     """Load a state dict in which every key must match; the error names those that do not."""
-    own = module.state_dict()
-    problems = [f"missing {name}" for name in own if name not in tensors]
-    problems += [f"unexpected {name}" for name in tensors if name not in own]
+    check_state(tensors, _shapes(module), source)
+    module.load_state_dict(dict(tensors))
+
+
+def check_state(
+    tensors: Mapping[str, torch.Tensor], shapes: Mapping[str, torch.Size], source: object
+) -> None:
+    """Refuse a state dict with other keys or shapes than these; the error names what does not fit."""
+    problems = [f"missing {name}" for name in shapes if name not in tensors]
+    problems += [f"unexpected {name}" for name in tensors if name not in shapes]
     problems += [
-        f"{name} has shape {tuple(tensors[name].shape)}, expected {tuple(value.shape)}"
-        for name, value in own.items()
-        if name in tensors and tensors[name].shape != value.shape
+        f"{name} has shape {tuple(tensors[name].shape)}, expected {tuple(shape)}"
+        for name, shape in shapes.items()
+        if name in tensors and tensors[name].shape != shape
     ]
     if problems:
         raise UserError(f"the weights in {source} do not fit the model: {'; '.join(problems)}")
-    module.load_state_dict(dict(tensors))
 
 
 def initialise(model: FewShotModel, source: FewShotModel, where: object) -> None:

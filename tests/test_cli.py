@@ -10,6 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from fewset import cli
+from fewset.data.importers import IMPORTERS
 from fewset.data.store import open_set
 from fewset.errors import UserError
 
@@ -147,6 +148,21 @@ def test_import_list_info_verify(tmp_path: Path) -> None:
     assert "mine" in succeed("data", "list")
     assert open_set("mine").digest in succeed("data", "info", "mine")
     assert "every byte is as it was written" in succeed("data", "verify", "mine")
+
+
+def test_verify_warns_and_shows_a_contact_sheet(tmp_path: Path) -> None:
+    assert "warning: " in succeed("data", "import", "folder", photos(tmp_path / "miniimagenet"))
+    sheet = tmp_path / "sheets" / "mini.png"
+    output = succeed("data", "verify", "miniimagenet", "--sheet", sheet)
+    assert "warning: 21 items, expected 60,000" in output
+    assert str(sheet) in output
+    with Image.open(sheet) as image:
+        assert image.format == "PNG"
+
+
+def test_the_help_of_import_lists_the_kinds() -> None:
+    output = re.sub(r"[\s│]+", " ", succeed("data", "import", "--help"))
+    assert f"The layout: {', '.join(sorted(IMPORTERS))}." in output
 
 
 def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:

@@ -10,11 +10,34 @@ import fewset
 PACKAGE = Path(fewset.__file__).parent
 
 # A module may import from those above it (and from its own package), never from those below.
-ORDER = """
-    errors files progress machine episode similarity sampling adapters backbones data
-    model heads losses evaluation training settings recipes weights authors
-    results runs report demo plugins cli
-""".split()
+ORDER = [
+    "errors",
+    "files",
+    "progress",
+    "machine",
+    "episode",
+    "similarity",
+    "sampling",
+    "adapters",
+    "backbones",
+    "data",
+    "model",
+    "maml",
+    "heads",
+    "losses",
+    "evaluation",
+    "training",
+    "settings",
+    "recipes",
+    "weights",
+    "authors",
+    "results",
+    "runs",
+    "report",
+    "demo",
+    "plugins",
+    "cli",
+]
 ONLY_IN = {"PIL": {"data"}, "matplotlib": {"report"}, "jinja2": {"report"}, "typer": {"cli"}}
 
 

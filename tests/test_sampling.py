@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewset.errors import UserError
-from fewset.sampling import ClassIndex, TaskSpec, mix, sample_tasks
+from fewset.sampling import ClassIndex, TaskSpec, hold_out, mix, sample_every_class, sample_tasks
 
 
 def shuffled_labels(counts: list[int], seed: int = 0) -> np.ndarray:
@@ -90,3 +90,161 @@ def test_mix_depends_on_every_part_and_their_order() -> None:
     seeds = {mix(*parts) for parts in [(0,), (0, 0), (1, 0), (0, 1), (1, 1), (0, 0, 1)]}
     assert len(seeds) == 6
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+# Origins and domains
+
+
+def two_domains(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, origins and domains of 5 classes: a photo of each of 13 origins, and 0 to 3 sketches of it."""
+    generator = np.random.default_rng(seed)
+    items = []
+    for origin in range(65):
+        sketches = (3, 1, 0, 2, 1)[origin % 5]
+        items += [(origin // 13, 100 - origin, 0)] + sketches * [(origin // 13, 100 - origin, 1)]
+    labels, origins, domains = generator.permutation(np.array(items)).T
+    return labels, origins, domains
+
+
+@pytest.mark.parametrize("support", [0, 1])
+@pytest.mark.parametrize("query", [0, 1])
+def test_support_and_queries_keep_to_their_domains_and_share_no_origin(support: int, query: int) -> None:
+    labels, origins, domains = two_domains()
+    index = ClassIndex(labels, origins=origins, support=domains == support, query=domains == query)
+    rows = sample_tasks(index, TaskSpec(way=3, shot=2, query=5, seed=1), 0, 211)
+    assert (domains[rows[..., :2]] == support).all()
+    assert (domains[rows[..., 2:]] == query).all()
+    assert (labels[rows] == labels[rows[..., :1]]).all()
+    for task in rows:
+        assert len(np.unique(origins[task])) == task.size
+    used = np.unique(rows[..., 2:])
+    assert len(used) == (domains == query).sum()  # every item is drawn some time
+
+
+def test_items_of_one_origin_are_never_in_one_task_of_one_domain() -> None:
+    labels, origins, _ = two_domains()
+    rows = sample_tasks(ClassIndex(labels, origins=origins), TaskSpec(way=5, shot=3, query=7), 0, 97)
+    for task in rows:
+        assert len(np.unique(origins[task])) == task.size
+    assert len(np.unique(rows)) == len(labels)
+
+
+def test_tasks_across_domains_against_a_loop() -> None:
+    """The origins in the order of their keys: first the shots, then the queries, of those that can be."""
+    labels, origins, domains = two_domains()
+    spec = TaskSpec(way=2, shot=2, query=3, seed=7)
+    index = ClassIndex(labels, origins=origins, support=domains == 1, query=domains == 0)
+    for number in range(23):
+        (found,) = sample_tasks(index, spec, number, number + 1)
+        keys = {label: mix_whole(7, number, label) for label in range(5)}
+        for way, label in enumerate(sorted(keys, key=keys.__getitem__)[:2]):
+            own = sorted(set(origins[labels == label]))
+            order = sorted(range(len(own)), key=lambda place, c=label: mix_whole(7, number, c + 1, place))
+            drawn: list[int] = []
+            for domain, count in ((1, 2), (0, 3)):
+                able = [
+                    place
+                    for place in order
+                    if own[place] not in drawn and ((origins == own[place]) & (domains == domain)).any()
+                ]
+                drawn += [own[place] for place in able[:count]]
+            assert origins[found[way]].tolist() == drawn
+
+
+def mix_whole(*parts: int) -> int:
+    """The hash of the sampler, in Python's own integers."""
+    state, mask = 0x9E3779B97F4A7C15, 2**64 - 1
+    for part in parts:
+        state = (state + part * 0xD1342543DE82EF95) & mask
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & mask
+        state ^= state >> 31
+    return state
+
+
+def test_two_roles_for_all_are_the_standard_tasks() -> None:
+    labels = shuffled_labels([7, 11, 13, 7, 9])
+    everything = np.ones(len(labels), dtype=bool)
+    spec = TaskSpec(way=3, shot=2, query=3, seed=5)
+    expected = sample_tasks(ClassIndex(labels), spec, 0, 29)
+    for index in (
+        ClassIndex(labels, support=everything, query=everything),
+        ClassIndex(labels, origins=np.arange(len(labels)) + 1000),
+    ):
+        np.testing.assert_array_equal(sample_tasks(index, spec, 0, 29), expected)
+
+
+def test_a_task_across_domains_is_a_pure_function_of_seed_and_number() -> None:
+    labels, origins, domains = two_domains()
+    index = ClassIndex(labels, origins=origins, support=domains == 1, query=domains == 0)
+    spec = TaskSpec(way=3, shot=2, query=5, tasks=29, seed=5)
+    alone = [sample_tasks(index, spec, number, number + 1) for number in range(29)]
+    np.testing.assert_array_equal(sample_tasks(index, spec, 0, 29), np.concatenate(alone))
+
+
+def test_tasks_that_might_run_out_of_queries_are_refused() -> None:
+    """Of 13 photos, 10 of which have a sketch, 2 shots may take 2: 11 are left for queries, never 12."""
+    labels, origins, domains = two_domains()
+    names = ["ash", "birch", "cedar", "dogwood", "elm"]
+    index = ClassIndex(labels, names, origins=origins, support=domains == 1, query=domains == 0)
+    assert sample_tasks(index, TaskSpec(way=2, shot=2, query=11), 0, 7).shape == (7, 2, 13)
+    with pytest.raises(
+        UserError, match=r"has 1\d items for the support and 13 for the queries \(1\d for either\)"
+    ):
+        sample_tasks(index, TaskSpec(way=2, shot=2, query=12), 0, 1)
+    with pytest.raises(UserError, match=r"\(12 \+ 1\) were asked for"):
+        sample_tasks(index, TaskSpec(way=2, shot=12, query=1), 0, 1)
+
+
+def test_an_origin_of_two_classes_is_refused() -> None:
+    with pytest.raises(UserError, match="origin 9 has items of 'ash' and 'birch'"):
+        ClassIndex(np.array([0, 1, 0]), ["ash", "birch"], origins=np.array([9, 9, 8]))
+
+
+def test_queries_of_every_class() -> None:
+    labels = shuffled_labels([7, 11, 13, 7, 9])
+    rows = sample_every_class(ClassIndex(labels), 5, seed=3, first=0, last=501)
+    assert rows.shape == (501, 5, 5)
+    assert (labels[rows] == np.unique(labels)[:, None]).all()
+    assert all(len(np.unique(task)) == 25 for task in rows)
+    np.testing.assert_array_equal(rows[11:13], sample_every_class(ClassIndex(labels), 5, 3, 11, 13))
+    counts = np.bincount(rows.ravel(), minlength=len(labels)) / 501
+    expected = 5 / np.bincount(labels)[labels]
+    np.testing.assert_allclose(counts, expected, atol=5 * np.sqrt(0.25 / 501))
+    with pytest.raises(UserError, match="has 7 items"):
+        sample_every_class(ClassIndex(labels), 8, 3, 0, 1)
+
+
+# Held-out items
+
+
+def test_held_out_items_are_a_share_of_each_class() -> None:
+    labels = np.random.default_rng(0).permutation(np.repeat([3, 5, 8], [600, 40, 13]))
+    parts = hold_out(labels)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(653))
+    for part, counts in zip(parts, [(450, 30, 10), (75, 5, 1), (75, 5, 2)], strict=True):
+        assert (part == np.sort(part)).all()
+        assert np.bincount(labels[part])[[3, 5, 8]].tolist() == list(counts)
+
+
+def test_held_out_items_depend_on_the_seed_and_on_the_own_class_alone() -> None:
+    labels = shuffled_labels([40, 40, 40])
+    first, again, other = hold_out(labels), hold_out(labels), hold_out(labels, seed=1)
+    for one, same, another in zip(first, again, other, strict=True):
+        np.testing.assert_array_equal(one, same)
+        assert not np.array_equal(one, another)
+    alone = hold_out(labels[labels == 13])
+    for part, expected in zip(alone, first, strict=True):
+        np.testing.assert_array_equal(np.flatnonzero(labels == 13)[part], expected[labels[expected] == 13])
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5])
+def test_a_share_is_between_0_and_1(share: float) -> None:
+    with pytest.raises(UserError, match="expected a number between 0 and 1"):
+        hold_out(np.repeat([0, 1], 7), share)
+
+
+@pytest.mark.parametrize(("share", "held"), [(0.1, 1), (0.95, 7)])
+def test_a_share_leaves_items_on_every_side(share: float, held: int) -> None:
+    with pytest.raises(UserError, match=f"of the 7 items of class 4 are {held}, expected at least 2"):
+        hold_out(np.repeat([4], 7), share)

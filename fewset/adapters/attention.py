@@ -1,4 +1,4 @@
-"""The Transformer of FEAT: self-attention over the set (Ye et al., CVPR 2020, sections 3.2 and B.4)."""
+"""The Transformer of FEAT: self-attention over the set (Ye et al., CVPR 2020, sections 4.2 and B.4)."""
 
 from math import sqrt
 

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over the set, read as a sequence (Ye et al., CVPR 2020, sections 3.2 and B.1)."""
+"""A bidirectional LSTM over the set, read as a sequence (Ye et al., CVPR 2020, sections 4.2 and B.1)."""
 
 import torch
 from jaxtyping import Float

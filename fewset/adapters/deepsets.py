@@ -1,4 +1,4 @@
-"""DeepSets: each item with a pooled vector of all the others (Ye et al., CVPR 2020, sections 3.2 and B.2)."""
+"""DeepSets: each item with a pooled vector of all the others (Ye et al., CVPR 2020, sections 4.2 and B.2)."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""A graph convolutional network over the set (Ye et al., CVPR 2020, sections 3.2 and B.3)."""
+"""A graph convolutional network over the set (Ye et al., CVPR 2020, sections 4.2 and B.3)."""
 
 import torch
 import torch.nn.functional as F

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from fewset.errors import UserError
 
@@ -21,6 +22,18 @@ class Source:
     """Sorted, relative to the source, with '/'; without hidden files and those that macOS adds to zips."""
     read: Callable[[str], bytes]
     """The bytes of a file, or `OSError` whatever is wrong; may be called from several threads at once."""
+    open: Callable[[str], IO[bytes]]
+    """A file of any size, to be read piece by piece."""
+
+    def folder_of(self, *files: str) -> PurePosixPath | None:
+        """The first folder in which all these files lie, each a path from there; None where there is none."""
+        there = set(self.files)
+        for file in self.files:
+            if f"/{file}".endswith(f"/{files[0]}"):
+                folder = PurePosixPath(file.removesuffix(files[0]))
+                if all(str(folder / name) in there for name in files):
+                    return folder
+        return None
 
 
 @contextmanager
@@ -46,7 +59,7 @@ def _directory(path: Path) -> Source:
     # Links are followed: a set is often a folder of links to the classes of a larger one.
     walk = os.walk(path, followlinks=True)
     names = (Path(folder, name).relative_to(path).as_posix() for folder, _, names in walk for name in names)
-    return Source(path, _visible(names), read)
+    return Source(path, _visible(names), read, lambda file: (path / file).open("rb"))
 
 
 def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
@@ -59,7 +72,8 @@ def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
         except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise OSError(f"cannot be read from the zip file: {error}") from error
 
-    return Source(path, _visible(name for name in archive.namelist() if not name.endswith("/")), read)
+    files = _visible(name for name in archive.namelist() if not name.endswith("/"))
+    return Source(path, files, read, archive.open)
 
 
 def _visible(files: Iterable[str]) -> list[str]:

@@ -49,6 +49,7 @@ class Selection:
     rows: Int64[np.ndarray, "selected"]
     labels: Int64[np.ndarray, "selected"]
     class_names: tuple[str, ...]
+    origins: Int64[np.ndarray, "selected"] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +68,8 @@ class ImageSet:
     """The domain of each item, a number into `domain_names`."""
     domain_names: tuple[str, ...]
     origins: Int64[np.ndarray, "items"] | None
-    """Items with the same origin (a photo and the sketch traced from it) must never be in one task."""
+    """Items of two domains with the same origin (a photo, the sketches traced from it) must never be in one
+    task. Within a domain they may: five sketches of one photo are as many items."""
     digest: str
     manifest: dict[str, Any]
 
@@ -87,7 +89,9 @@ class ImageSet:
         if domain is not None and self.domains is not None:
             chosen &= self.domains == self.domain_names.index(domain)
         rows = np.flatnonzero(chosen)
-        return Selection(rows, self.labels[rows], self.class_names)
+        # Origins tie items of different domains together; within one domain they forbid nothing.
+        origins = None if self.origins is None or domain is not None else self.origins[rows]
+        return Selection(rows, self.labels[rows], self.class_names, origins)
 
     def verify(self) -> None:
         """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
@@ -143,6 +147,8 @@ class Draft:
     """To be filled, in any order, by any number of threads."""
     skipped: dict[int, str] = field(default_factory=dict)
     """Rows to leave out of the finished set, each with a line for the manifest that says which and why."""
+    source_size: dict[str, int] | None = None
+    """For the manifest: pixels of the shorter side of the source images, the `smallest` and the `median`."""
 
 
 @contextmanager
@@ -197,6 +203,7 @@ def write_store(
             "created_by": f"fewset {metadata.version('fewset')}",
             "written": written,
             "skipped": [draft.skipped[row] for row in sorted(draft.skipped)],
+            "source_size": draft.source_size,
             "size": size,
             "items": len(items),
             "counts": {

@@ -10,7 +10,7 @@ no floating-point sum over an axis, no matrix product, no sine or exponential: t
 """
 
 from enum import IntEnum
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +26,12 @@ CHARACTERS = 10  # of an alphabet
 ITEMS = 40  # of a character, in each domain
 DOMAINS = ("ink", "chalk")
 
-# What makes the set hard: strokes that the characters of an alphabet share, little that is a character's
-# own (how far its strokes are moved, swung and bent), and much that differs each time that it is written.
+# What makes the set hard: few strokes that the characters of an alphabet share, little that is a character's
+# own, and much that differs each time that it is written. Lengths are parts of the character's half size.
 _PRIMITIVES = 5
-_OWN = (0.06, 0.1, 0.1)
-_ITEM = (0.19, 0.25, 0.25)
-_TREMOR, _TURN, _SHEAR, _STRETCH, _SHIFT = 0.03, 0.1, 0.17, 0.14, 1.1
+_OWN = (0.06, 0.1, 0.1)  # how far strokes are moved, swung and bent: from character to character
+_ITEM = (0.19, 0.25, 0.25)  # and from item to item
+_TREMOR, _TURN, _SHEAR, _STRETCH, _SHIFT = 0.03, 0.1, 0.17, 0.14, 0.13
 
 _SEGMENTS = 3  # of a line between two control points
 _SCALE = 8.6  # pixels from the middle of a character to its edge
@@ -134,8 +134,8 @@ def write(character: Float[np.ndarray, "S 5 2"], pen: Scalar, *key: Key) -> Floa
     pressure = bell(character.size // 2, Use.PRESSURE, *key).reshape(shape[:-1])
     return np.stack(
         [
-            SIZE / 2 + _SCALE * (cosine * x - sine * y) + _SHIFT * right,
-            SIZE / 2 + _SCALE * (sine * x + cosine * y) + _SHIFT * down,
+            SIZE / 2 + _SCALE * (cosine * x - sine * y + _SHIFT * right),
+            SIZE / 2 + _SCALE * (sine * x + cosine * y + _SHIFT * down),
             pen * np.maximum(1 + 0.22 * pressure, 0.45),
         ],
         axis=-1,
@@ -156,18 +156,17 @@ def smooth(control: Float[np.ndarray, "items S 5 3"]) -> Float[np.ndarray, "item
 
 def distance(path: Float[np.ndarray, "items S points 3"]) -> Plane:
     """From each pixel to the nearest stroke, in radii that the pen has there."""
-    x, y, radius = np.moveaxis(path, -1, 0)[..., None]
     pixel = np.arange(SIZE) + 0.5
     nearest = np.full((len(path), SIZE, SIZE), np.inf)
     along, aside = np.empty_like(nearest), np.empty_like(nearest)
-    for stroke in range(path.shape[1]):
-        for a in range(path.shape[2] - 1):
-            unit = 0.5 * (radius[:, stroke, a] + radius[:, stroke, a + 1])
-            from_x, from_y = (pixel - x[:, stroke, a]) / unit, (pixel - y[:, stroke, a]) / unit
-            dx = (x[:, stroke, a + 1] - x[:, stroke, a]) / unit
-            dy = (y[:, stroke, a + 1] - y[:, stroke, a]) / unit
+    for stroke in np.moveaxis(path, 0, -1)[..., None]:
+        for (x, y, radius), (next_x, next_y, next_radius) in pairwise(stroke):
+            unit = 0.5 * (radius + next_radius)
+            from_x, from_y = (pixel - x) / unit, (pixel - y) / unit
+            dx, dy = (next_x - x) / unit, (next_y - y) / unit
             length = dx * dx + dy * dy + 1e-12
-            # In place: this is where the time goes. `along` is the nearest point's place on the segment.
+            # In place, for this is where the time goes: `along`, where on the segment the nearest point is,
+            # then the squared distance from there.
             np.add((from_x * (dx / length))[:, None], (from_y * (dy / length))[:, :, None], out=along)
             np.maximum(along, 0, out=along)
             np.minimum(along, 1, out=along)

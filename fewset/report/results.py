@@ -69,6 +69,7 @@ class Curves:
     accuracy: Float[np.ndarray, "epochs"]
     val_accuracy: Float[np.ndarray, "epochs"]
     val_ci95: Float[np.ndarray, "epochs"]
+    seconds: Float[np.ndarray, "epochs"]
     best: int | None
 
 
@@ -377,6 +378,7 @@ def _curves(directory: Path) -> Curves | None:
         accuracy=column("accuracy"),
         val_accuracy=column("val_accuracy"),
         val_ci95=column("val_ci95"),
+        seconds=column("seconds"),
         best=max((place for place, row in enumerate(rows) if row.get("best")), default=None),
     )
 

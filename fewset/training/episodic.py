@@ -67,7 +67,7 @@ class MetaTraining:
         self.model = self.module = model
         self.images, self.config, self.seed = images, config, seed
         self.train, self.val = images.select("train", domain), images.select("val", domain)
-        self.index = ClassIndex(self.train.labels, self.train.class_names)
+        self.index = ClassIndex(self.train.labels, self.train.class_names, origins=self.train.origins)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.optimiser_config = config.optimiser
         backbone = set(model.backbone.parameters())
@@ -94,7 +94,14 @@ class MetaTraining:
             self.config.validation_tasks,
             self.seed,
         )
-        return evaluate(self.model, features, self.val.labels, spec, class_names=self.val.class_names)
+        return evaluate(
+            self.model,
+            features,
+            self.val.labels,
+            spec,
+            class_names=self.val.class_names,
+            origins=self.val.origins,
+        )
 
     def _embed_tasks(self, number: int) -> Float[Tensor, "T N KQ D"]:
         """The images of a step's tasks through the backbone at once.

@@ -99,7 +99,14 @@ class Pretraining:
             tasks=self.config.validation_tasks,
             seed=self.seed,
         )
-        return evaluate(self.model, features, self.val.labels, spec, class_names=self.val.class_names)
+        return evaluate(
+            self.model,
+            features,
+            self.val.labels,
+            spec,
+            class_names=self.val.class_names,
+            origins=self.val.origins,
+        )
 
     def _batch(self, epoch: int, within: int) -> np.ndarray:
         if epoch != self._epoch:

@@ -7,7 +7,9 @@ import pytest
 from jaxtyping import UInt8
 from PIL import Image
 
-from fewset.data.images import BadImage, decode
+from fewset.data import images
+from fewset.data.images import BadImage, Box, as_images
+from fewset.errors import UserError
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 
@@ -16,6 +18,10 @@ def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def decode(data: bytes | np.ndarray, size: int, box: Box | None = None) -> np.ndarray:
+    return images.decode(data, size, box).pixels
 
 
 def noise(*shape: int) -> UInt8[np.ndarray, "..."]:
@@ -227,3 +233,60 @@ def test_decompression_bomb(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pixels_without_a_known_range(mode: str) -> None:
     with pytest.raises(BadImage, match=f"pixels of type '{mode}'"):
         decode(encode(Image.new(mode, (11, 11)), "TIFF"), 7)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        Box(5, 7, 29, 29),
+        Box(-3.5, 7, 31.5, 28),  # beyond the left edge
+        Box(23, 30, 90, 90),  # beyond the right and the lower edge
+        Box(3.25, 1.5, 17.5, 30.25),  # the pixels it touches
+    ],
+)
+def test_only_the_box(box: Box) -> None:
+    pixels = noise(61, 43, 3)
+    top, left = max(0, int(np.floor(box.top))), max(0, int(np.floor(box.left)))
+    bottom, right = int(np.ceil(box.top + box.height)), int(np.ceil(box.left + box.width))
+    part = pixels[top:bottom, left:right]
+    got = images.decode(encode(Image.fromarray(pixels)), 13, box)
+    np.testing.assert_array_equal(got.pixels, decode(encode(Image.fromarray(part)), 13))
+    assert got.side == min(part.shape[:2])
+
+
+def test_a_box_in_a_large_jpeg_keeps_its_place() -> None:
+    pixels = np.zeros((610, 810, 3), dtype=np.uint8)
+    pixels[400:464, 600:664] = 255
+    assert decode(encode(Image.fromarray(pixels), "JPEG"), 8, Box(608, 408, 48, 48)).min() > 250
+
+
+@pytest.mark.parametrize("box", [Box(43, 0, 5, 5), Box(0, -9, 5, 9), Box(3, 3, 0, 5)])
+def test_a_box_beside_the_image(box: Box) -> None:
+    with pytest.raises(BadImage, match="no part of the 43 x 61 pixels"):
+        decode(encode(Image.fromarray(noise(61, 43, 3))), 13, box)
+
+
+@pytest.mark.parametrize("shape", [(61, 43, 3), (43, 61, 3), (61, 43)])
+def test_pixels_are_resized_as_files_are(shape: tuple[int, ...]) -> None:
+    pixels = noise(*shape)
+    got = images.decode(pixels, 29)
+    np.testing.assert_array_equal(got.pixels, decode(encode(Image.fromarray(pixels)), 29))
+    assert got.side == 43
+
+
+def test_pixels_may_be_a_view() -> None:
+    pixels = noise(29, 29, 3)
+    np.testing.assert_array_equal(decode(pixels[..., ::-1], 29), pixels[..., ::-1])
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_the_side_is_that_of_the_source(kind: str) -> None:
+    assert images.decode(encode(Image.fromarray(noise(610, 430, 3)), kind), 29).side == 430
+
+
+@pytest.mark.parametrize(
+    "array", [noise(5, 7, 7), noise(5, 7, 7, 4), noise(5, 7, 7, 3).astype(float), [1, 2]]
+)
+def test_arrays_that_are_no_images(array: object) -> None:
+    with pytest.raises(UserError, match=r"images of a.pkl have shape .* expected"):
+        as_images(array, "a.pkl")

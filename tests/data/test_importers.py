@@ -2,75 +2,31 @@ import io
 import os
 import shlex
 import threading
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from fewset.data import importers
-from fewset.data.images import decode
-from fewset.data.importers import IMPORTERS, Entry, import_set
+from fewset.data.images import Box, Decoded, decode
+from fewset.data.importers import IMPORTERS, Entry, Importer, import_set
 from fewset.data.sources import open_source
 from fewset.data.splits import split_classes
-from fewset.data.store import SPLITS, ImageSet, home, list_sets, open_set
+from fewset.data.store import SPLITS, list_sets, open_set
 from fewset.errors import UserError
-
-Tree = dict[str, bytes]
-Write = Callable[[Tree, Path], Path]
-
-
-def picture(seed: int, kind: str = "PNG") -> bytes:
-    pixels = np.random.default_rng(seed).integers(0, 256, (17, 13, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, kind)
-    return buffer.getvalue()
-
-
-def folder(classes: int = 7, each: int = 3) -> Tree:
-    return {
-        f"c{label}/{item}.png": picture(label * each + item)
-        for label in range(classes)
-        for item in range(each)
-    }
-
-
-def as_directory(tree: Tree, place: Path) -> Path:
-    root = place / "pets"
-    root.mkdir(parents=True)
-    for name, data in tree.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(data)
-    return root
-
-
-def as_zip(tree: Tree, place: Path) -> Path:
-    place.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(place / "pets.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in tree.items():
-            archive.writestr(name, data)
-    return place / "pets.zip"
-
-
-both = pytest.mark.parametrize("write", [as_directory, as_zip])
-
-
-def assert_holds(got: ImageSet, tree: Tree, expected: set[tuple[str, str, str]]) -> None:
-    """The items are those of `expected`, (split, class, file) each, sorted, with the pixels of `tree`."""
-    items = sorted(expected, key=lambda item: (SPLITS.index(item[0]), item[1], item[2]))
-    assert list(got.class_names) == sorted({class_name for _, class_name, _ in items})
-    assert [SPLITS[split] for split in got.splits] == [split for split, _, _ in items]
-    assert [got.class_names[label] for label in got.labels] == [class_name for _, class_name, _ in items]
-    for image, (_, _, file) in zip(got.images, items, strict=True):
-        np.testing.assert_array_equal(image, decode(tree[file], got.images.shape[1]))
-
-
-def assert_nothing_was_written() -> None:
-    assert not list(home().rglob("*.*"))
-    assert list_sets() == []
-
+from tests.data.trees import (
+    Tree,
+    Write,
+    as_directory,
+    as_zip,
+    assert_holds,
+    assert_nothing_was_written,
+    both,
+    folder,
+    picture,
+)
 
 # The folder layout
 
@@ -276,7 +232,7 @@ def test_miniimagenet_needs_all_three_tables(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_real_miniimagenet(shared_data: Path) -> None:
     with open_source(shared_data / "miniimagenet.zip") as source:
-        entries = IMPORTERS["miniimagenet"](source)
+        entries = IMPORTERS["miniimagenet"].entries(source)
         by_split = {split: [entry for entry in entries if entry.split == split] for split in SPLITS}
         assert [len(by_split[split]) for split in SPLITS] == [38_400, 9_600, 12_000]
         classes = [{entry.class_name for entry in by_split[split]} for split in SPLITS]
@@ -284,7 +240,9 @@ def test_the_real_miniimagenet(shared_data: Path) -> None:
         assert len(set.union(*classes)) == 100
         for entry in entries[::997]:
             assert entry.file.startswith(f"miniimagenet/images/{entry.class_name}")
-            assert decode(source.read(entry.file), 92).std() > 0
+            pixels, side = decode(source.read(entry.file), 92)
+            assert pixels.std() > 0
+            assert side == 84
 
 
 # What all importers share
@@ -366,11 +324,11 @@ def test_an_interrupted_import_leaves_nothing(
     root = as_directory(folder(), tmp_path)
     calls = []
 
-    def failing(data: bytes, size: int) -> np.ndarray:
+    def failing(*arguments: Any) -> Decoded:
         calls.append(threading.get_ident())
         if len(calls) == 5:
             raise error
-        return decode(data, size)
+        return decode(*arguments)
 
     monkeypatch.setattr(importers, "decode", failing)
     with pytest.raises(error):
@@ -404,7 +362,7 @@ def test_domains_and_origins_of_entries_are_numbered(tmp_path: Path, monkeypatch
             Entry("c0/0.png", "a", "train", "sketch", "one"),
         ]
 
-    monkeypatch.setitem(importers.IMPORTERS, "new", entries)
+    monkeypatch.setitem(IMPORTERS, "new", Importer(entries))
     got = import_set("new", as_directory(folder(), tmp_path), size=11)
     assert got.domain_names == ("photo", "sketch")
     assert got.domains is not None
@@ -413,9 +371,45 @@ def test_domains_and_origins_of_entries_are_numbered(tmp_path: Path, monkeypatch
     assert got.origins.tolist() == [0, 1, 0]
 
 
+def test_images_that_are_no_files_are_turned_and_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (11, 11, 3), dtype=np.uint8)
+
+    def entries(source: object) -> list[Entry]:  # noqa: ARG001
+        turned = [
+            Entry(f"array/{n}", f"turned {n}", "train", quarter_turns=n, read=lambda: pixels)
+            for n in range(4)
+        ]
+        return [*turned, Entry("cut", "cut", "train", box=Box(2, 3, 5, 5), read=lambda: pixels)]
+
+    monkeypatch.setitem(IMPORTERS, "new", Importer(entries, size=11))
+    got = import_set("new", as_directory({}, tmp_path))
+    assert got.manifest["size"] == 11
+    by_name = dict(zip((got.class_names[label] for label in got.labels), got.images, strict=True))
+    for turns in range(4):
+        np.testing.assert_array_equal(by_name[f"turned {turns}"], np.rot90(pixels, turns))
+    np.testing.assert_array_equal(by_name["cut"], decode(pixels[3:8, 2:7], 11).pixels)
+
+
+def test_the_shares_of_a_kind_are_those_of_its_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(IMPORTERS, "new", Importer(IMPORTERS["folder"].entries, shares=(5, 1, 1)))
+    got = import_set("new", as_directory(folder(), tmp_path), size=11)
+    expected = split_classes(7, 0, (5, 1, 1))
+    assert {(label, split) for label, split in zip(got.labels, got.splits, strict=True)} == set(
+        enumerate(expected)
+    )
+
+
+def test_the_sizes_of_the_sources_are_in_the_manifest(tmp_path: Path) -> None:
+    sides = (13, 31, 37, 41, 43)
+    tree = {f"train/c/{side}.png": picture(side, shape=(side, 47, 3)) for side in sides}
+    tree["train/c/bad.png"] = b""
+    got = import_set("folder", as_directory(tree, tmp_path), size=11, skip_bad=True)
+    assert got.manifest["source_size"] == {"smallest": 13, "median": 37}
+
+
 def test_what_cannot_be_imported(tmp_path: Path) -> None:
     root = as_directory(folder(), tmp_path)
-    with pytest.raises(UserError, match=r"'mini'.*Known: csv, folder, miniimagenet"):
+    with pytest.raises(UserError, match=r"'mini'.*Known: csv, cub, domains, folder, miniimagenet"):
         import_set("mini", root)
     with pytest.raises(UserError, match="nowhere does not exist"):
         import_set("folder", tmp_path / "nowhere")

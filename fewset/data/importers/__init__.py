@@ -1,7 +1,9 @@
 """Image sets as they are distributed, read into a store. One file a layout.
 
 A new layout is one file here with one function, `entries(source)`: it lists the images of a directory or
-zip file, each with its class and split, and decodes none of them. `import_set` does all the rest.
+zip file, each with its class and split, and decodes none of them. `import_set` does all the rest. Where the
+layout is that of a set with a size or a proportion of classes of its own, the file names them `SIZE` and
+`SHARES`.
 """
 
 import os
@@ -12,14 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from fewset.data.images import BadImage, decode
+from fewset.data.images import BadImage, Box, decode
 from fewset.data.sources import Source, open_source
-from fewset.data.splits import split_classes
+from fewset.data.splits import SHARES, split_classes
 from fewset.data.store import GENERATED, SPLITS, ImageSet, open_set, set_path, write_store
 from fewset.errors import UserError, known
 from fewset.progress import progress
@@ -40,27 +43,41 @@ class Entry(NamedTuple):
     """None: the source does not say, so the classes are split at random (`fewset.data.splits`)."""
     domain: str | None = None
     origin: str | None = None
-    """Images with the same origin must never be in one task."""
+    """Images of two domains with the same origin must never be in one task."""
+    box: Box | None = None
+    """None: the whole image."""
+    quarter_turns: int = 0
+    """Counter-clockwise."""
+    read: Callable[[], bytes | UInt8[np.ndarray, "height width 3"]] | None = None
+    """Gives the image where it is not a file of its own; `file` then only names it."""
+
+
+class Importer(NamedTuple):
+    entries: Callable[[Source], list[Entry]]
+    size: int = SIZE
+    shares: tuple[int, int, int] = SHARES
 
 
 def import_set(
     kind: str,
     source: str | Path,
     name: str | None = None,
-    size: int = SIZE,
+    size: int | None = None,
     seed: int = 0,
     skip_bad: bool = False,
     replace: bool = False,
 ) -> ImageSet:
     """Decode the images of a directory or zip file in the layout `kind` into the set `name`.
 
-    The name is by default that of the source, without ".zip". A set of that name is made anew when it came
-    from the same source; one from elsewhere is replaced only with `replace`. `seed` splits the classes where
-    the source does not. An image that cannot be decoded stops the import, or with `skip_bad` is left out and
-    listed in the manifest.
+    The name is by default that of the source, without ".zip", and the size that of the kind. A set of that
+    name is made anew when it came from the same source; one from elsewhere is replaced only with `replace`.
+    `seed` splits the classes where the source does not. An image that cannot be decoded stops the import, or
+    with `skip_bad` is left out and listed in the manifest.
     """
     if kind not in IMPORTERS:
         raise known("kind of source", kind, IMPORTERS)
+    importer = IMPORTERS[kind]
+    size = importer.size if size is None else size
     if size < 1:
         raise UserError(f"size is {size}, expected at least 1 pixel a side")
     source = Path(source).expanduser().absolute()
@@ -72,7 +89,7 @@ def import_set(
         _refuse_other_source(path, f"{kind} {source}")
 
     with open_source(source) as opened:
-        entries = _with_splits(IMPORTERS[kind](opened), seed)
+        entries = _with_splits(importer.entries(opened), seed, importer.shares)
         if not entries:
             raise UserError(f"there are no images in {source}")
         # By split, then class: each is one piece of the file. By code point: the same on every machine.
@@ -92,10 +109,12 @@ def import_set(
             source=f"{kind} {source}",
             command=_command(kind, source, name, size, seed, skip_bad),
         ) as draft:
-            bad = _decode(opened, [entry.file for entry in entries], draft.images)
+            bad, sides = _decode(opened, entries, draft.images)
             if bad and not skip_bad:
                 raise _bad_images(bad, len(entries))
             draft.skipped.update(bad)
+            if sides:
+                draft.source_size = {"smallest": min(sides), "median": median_low(sides)}
     return open_set(path)
 
 
@@ -111,9 +130,10 @@ def _refuse_other_source(path: Path, source: str) -> None:
         )
 
 
-def _with_splits(entries: Sequence[Entry], seed: int) -> list[Entry]:
+def _with_splits(entries: Sequence[Entry], seed: int, shares: tuple[int, int, int]) -> list[Entry]:
     names = sorted({entry.class_name for entry in entries})
-    drawn = {name: SPLITS[split] for name, split in zip(names, split_classes(len(names), seed), strict=True)}
+    splits = split_classes(len(names), seed, shares)
+    drawn = {name: SPLITS[split] for name, split in zip(names, splits, strict=True)}
     entries = [entry._replace(split=entry.split or drawn[entry.class_name]) for entry in entries]
     first: dict[str, Entry] = {}
     for entry in entries:
@@ -137,35 +157,41 @@ def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray
 
 
 def _decode(
-    source: Source, files: Sequence[str], images: UInt8[np.ndarray, "items size size 3"]
-) -> dict[int, str]:
-    """Fill `images`; the rows of those that cannot be decoded, with path and reason.
+    source: Source, entries: Sequence[Entry], images: UInt8[np.ndarray, "items size size 3"]
+) -> tuple[dict[int, str], list[int]]:
+    """Fill `images`; the rows of those that cannot be decoded, with path and reason, and the others' sizes.
 
     Threads: Pillow decodes and resizes without Python's lock, and processes were no faster.
     """
     bad = {}
+    sides = []
 
     def decode_chunk(rows: range) -> int:
         for row in rows:
+            entry = entries[row]
             try:
-                images[row] = decode(source.read(files[row]), images.shape[1])
+                data = entry.read() if entry.read else source.read(entry.file)
+                pixels, side = decode(data, images.shape[1], entry.box)
             except (BadImage, OSError) as error:
-                bad[row] = f"{files[row]}: {error}"
+                bad[row] = f"{entry.file}: {error}"
+            else:
+                images[row] = np.rot90(pixels, entry.quarter_turns)
+                sides.append(side)
         return len(rows)
 
-    chunks = [range(row, min(row + _CHUNK, len(files))) for row in range(0, len(files), _CHUNK)]
+    chunks = [range(row, min(row + _CHUNK, len(entries))) for row in range(0, len(entries), _CHUNK)]
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         # What is wrong with an image is in the list; Pillow's remarks on the others would tear the bar apart.
         with (
             warnings.catch_warnings(action="ignore"),
-            progress(f"decoding {source.path.name}", len(files)) as advance,
+            progress(f"decoding {source.path.name}", len(entries)) as advance,
         ):
             for done in pool.map(decode_chunk, chunks):
                 advance(done)
     finally:  # Ctrl-C must not wait for the rest of the images
         pool.shutdown(cancel_futures=True)
-    return bad
+    return bad, sides
 
 
 def _bad_images(bad: dict[int, str], count: int) -> UserError:
@@ -180,12 +206,15 @@ def _bad_images(bad: dict[int, str], count: int) -> UserError:
 
 def _command(kind: str, source: Path, name: str, size: int, seed: int, skip_bad: bool) -> str:
     command = ["fewset", "data", "import", kind, str(source), "--name", name]
-    command += ["--size", str(size)] if size != SIZE else []
+    command += ["--size", str(size)] if size != IMPORTERS[kind].size else []
     command += ["--seed", str(seed)] if seed else []
     command += ["--skip-bad"] if skip_bad else []
     return shlex.join(command)
 
 
-IMPORTERS: dict[str, Callable[[Source], list[Entry]]] = {
-    module.name: import_module(f"{__name__}.{module.name}").entries for module in iter_modules(__path__)
-}
+def _importer(name: str) -> Importer:
+    module = import_module(f"{__name__}.{name}")
+    return Importer(module.entries, getattr(module, "SIZE", SIZE), getattr(module, "SHARES", SHARES))
+
+
+IMPORTERS = {module.name: _importer(module.name) for module in iter_modules(__path__)}

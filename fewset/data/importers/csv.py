@@ -36,7 +36,7 @@ def read_tables(source: Source, folder: PurePosixPath, places: Sequence[PurePosi
         table = str(folder / name)
         if table not in files:
             continue
-        for line, filename, label in _rows(source, table):
+        for line, filename, label in rows_of(source, table):
             paths = [normpath(str(place / filename.replace("\\", "/"))) for place in places]
             path = next((path for path in paths if path in files), None)
             if path is None:
@@ -52,10 +52,11 @@ def read_tables(source: Source, folder: PurePosixPath, places: Sequence[PurePosi
     return list(rows.values())
 
 
-def _rows(source: Source, table: str) -> list[tuple[int, str, str]]:
+def rows_of(source: Source, table: str) -> list[tuple[int, str, str]]:
     """The line number, file name and label of each row."""
     try:
-        reader = csv.DictReader(io.StringIO(source.read(table).decode("utf-8-sig"), newline=""), strict=True)
+        text = io.StringIO(source.read(table).decode("utf-8-sig"), newline="")
+        reader = csv.DictReader(text, strict=True, skipinitialspace=True)
         columns = reader.fieldnames or []
         rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -1,0 +1,468 @@
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from fewset.data import feature_import
+from fewset.data.feature_files import open_arrays
+from fewset.data.feature_import import import_features
+from fewset.data.features import (
+    ROLES,
+    SETUPS,
+    FeatureTable,
+    list_features,
+    open_features,
+    random_order,
+    table_path,
+)
+from fewset.data.store import home
+from fewset.errors import UserError
+
+ROWS, DIM, CLASSES = 61, 7, 5
+UNSEEN = [False, True, False, True, True]
+
+Save = Callable[[Path, dict[str, Any]], Path]
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    """The plain layout; a change to None leaves a key out."""
+    generator = np.random.default_rng(0)
+    labels = generator.permutation(np.arange(ROWS) % CLASSES)
+    plain = {
+        "features": generator.normal(size=(ROWS, DIM)).astype(np.float32),
+        "labels": labels,
+        "class_split": ["unseen" if flag else "seen" for flag in UNSEEN],
+        "role": np.where(generator.random(ROWS) < 0.4, "test", "train"),
+    }
+    return {key: value for key, value in {**plain, **changes}.items() if value is not None}
+
+
+def save_npz(path: Path, content: dict[str, Any]) -> Path:
+    path = path.with_suffix(".npz")
+    np.savez(path, **content)
+    return path
+
+
+def save_compressed(path: Path, content: dict[str, Any]) -> Path:
+    path = path.with_suffix(".npz")
+    np.savez_compressed(path, **content)
+    return path
+
+
+def save_hdf5(path: Path, content: dict[str, Any]) -> Path:
+    path = path.with_suffix(".hdf5")
+    with h5py.File(path, "w") as file:
+        for key, value in content.items():
+            value = np.asarray(value)
+            file[key] = value.astype(h5py.string_dtype()) if value.dtype.kind == "U" else value
+    return path
+
+
+@pytest.fixture(params=[save_npz, save_compressed, save_hdf5])
+def save(request: pytest.FixtureRequest) -> Save:
+    chosen: Save = request.param
+    return chosen
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eleven rows at a time: every import here takes several pieces, the last of them smaller."""
+    monkeypatch.setattr(feature_import, "_PIECE_NUMBERS", 11 * DIM)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FeatureTable:
+    return import_features(save_npz(tmp_path / "birds", arrays()))
+
+
+def test_what_was_written_is_read(save: Save, tmp_path: Path) -> None:
+    content = arrays()
+    table = import_features(save(tmp_path / "birds", content))
+    assert (table.name, table.path, table.dim) == ("birds", home() / "features" / "birds", DIM)
+    np.testing.assert_array_equal(table.read(np.arange(ROWS)), content["features"])
+    np.testing.assert_array_equal(table.labels, content["labels"])
+    assert [ROLES[role] for role in table.roles] == content["role"].tolist()
+    assert table.unseen.tolist() == UNSEEN
+    assert [SETUPS[setup] for setup in table.setups] == [""] * CLASSES
+    assert table.class_names == ("0", "1", "2", "3", "4")
+    assert repr(table) == "FeatureTable('birds': 61 rows of 7 numbers, 2 seen and 3 unseen classes)"
+    assert list_features() == ["birds"]
+    table.verify()
+    np.testing.assert_array_equal(np.load(table.path / "features.npy"), content["features"])
+
+
+def test_rows_in_any_order_and_more_than_once(table: FeatureTable) -> None:
+    features, rows = arrays()["features"], np.array([60, 3, 4, 5, 5, 0, 59, 60, 2, 1])
+    np.testing.assert_array_equal(table.read(rows), features[rows])
+    assert table.read(np.arange(0)).shape == (0, DIM)
+    for wrong in (-1, ROWS):
+        with pytest.raises(IndexError):
+            table.read(np.array([0, wrong]))
+
+
+@pytest.mark.parametrize("chunk", [1, 13, ROWS, 100, None])
+def test_chunks_are_the_rows_in_order(table: FeatureTable, chunk: int | None) -> None:
+    rows = np.arange(2, 50)
+    parts = list(table.chunks(rows, chunk))
+    assert max(len(part) for part, _ in parts) <= (chunk or ROWS)
+    np.testing.assert_array_equal(np.concatenate([part for part, _ in parts]), rows)
+    np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), arrays()["features"][rows])
+
+
+def test_classes_and_rows(table: FeatureTable) -> None:
+    assert table.classes("seen").tolist() == [0, 2]
+    assert table.classes("unseen").tolist() == [1, 3, 4]
+    for role in ROLES:
+        expected = [
+            row for row in range(ROWS) if table.labels[row] in (1, 4) and arrays()["role"][row] == role
+        ]
+        assert table.rows(np.array([4, 1]), role).tolist() == expected
+    with pytest.raises(UserError, match=r"no unseen classes of the validation setup; leave the setup out"):
+        table.classes("unseen", "validation")
+
+
+def test_shots_are_a_pure_function_of_the_seed(table: FeatureTable) -> None:
+    classes = np.array([4, 1, 3])
+    drawn = table.draw(classes, 5, seed=3)
+    assert (table.labels[drawn] == classes[:, None]).all()
+    assert (table.roles[drawn] == ROLES.index("train")).all()
+    assert all(len(set(rows)) == 5 for rows in drawn.tolist())
+    np.testing.assert_array_equal(table.draw(classes, 2, seed=3), drawn[:, :2])
+    np.testing.assert_array_equal(table.draw(classes[1:2], 5, seed=3), drawn[1:2])
+    assert not np.array_equal(table.draw(classes, 5, seed=4), drawn)
+
+
+def test_every_row_of_a_class_is_drawn_equally_often(table: FeatureTable) -> None:
+    rows = table.rows(np.array([3]), "train")
+    drawn = np.concatenate([table.draw(np.array([3]), 2, seed) for seed in range(1000)]).reshape(-1)
+    expected = 2000 / len(rows)
+    counts = np.bincount(drawn, minlength=ROWS)
+    assert counts.sum() == counts[rows].sum()
+    assert (np.abs(counts[rows] - expected) < 5 * np.sqrt(expected)).all()
+
+
+def test_too_few_shots_name_the_class(table: FeatureTable) -> None:
+    counts = np.bincount(table.labels[table.rows(np.arange(CLASSES), "train")])
+    with pytest.raises(UserError, match=rf"class '4' of 'birds' has {counts[4]} training rows, but 50 shots"):
+        table.draw(np.array([4]), 50, seed=0)
+
+
+def test_random_order_does_not_depend_on_the_other_rows() -> None:
+    labels = np.arange(37) % 3
+    order, place = random_order(labels, 5, np.arange(37))
+    for number in range(3):
+        alone, places = random_order(labels, 5, np.flatnonzero(labels == number))
+        assert alone.tolist() == order[labels[order] == number].tolist()
+        assert places.tolist() == list(range(len(alone))) == place[labels[order] == number].tolist()
+
+
+# Layouts
+
+
+def benchmark_layout(directory: Path, **changes: Any) -> dict[str, Any]:
+    """The files of the low-shot benchmark, with rows at their ends that are not filled."""
+    generator = np.random.default_rng(1)
+    directory.mkdir()
+    written: dict[str, Any] = {}
+    for name, rows, spare in (("train", 41, 6), ("val", 23, 2)):
+        features = generator.normal(size=(rows + spare, DIM)).astype(np.float32)
+        features[rows:] = np.nan
+        labels = np.append(np.arange(rows) % 7, np.zeros(spare, dtype=np.int32)).astype(np.int32)
+        save_hdf5(directory / name, {"all_feats": features, "all_labels": labels, "count": [rows]})
+        written[name] = features[:rows], labels[:rows]
+    lists = {
+        "label_names": [f"n{number:08}" for number in range(7)],
+        "base_classes": [0, 2, 4],
+        "base_classes_1": [0],
+        "base_classes_2": [2, 4],
+        "novel_classes_1": [1, 3],
+        "novel_classes_2": [5, 6],
+    }
+    lists.update(changes)
+    (directory / "label_idx.json").write_text(json.dumps(lists))
+    return written
+
+
+def test_the_layout_of_the_low_shot_benchmark(tmp_path: Path) -> None:
+    written = benchmark_layout(tmp_path / "imagenet")
+    table = import_features(tmp_path / "imagenet")
+    (train, train_labels), (val, val_labels) = written["train"], written["val"]
+    np.testing.assert_array_equal(table.read(np.arange(64)), np.concatenate([train, val]))
+    np.testing.assert_array_equal(table.labels, np.concatenate([train_labels, val_labels]))
+    assert table.roles.tolist() == [0] * 41 + [1] * 23
+    assert table.class_names[3] == "n00000003"
+    assert table.classes("seen").tolist() == [0, 2, 4]
+    assert table.classes("unseen").tolist() == [1, 3, 5, 6]
+    assert table.classes("seen", "validation").tolist() == [0]
+    assert table.classes("unseen", "validation").tolist() == [1, 3]
+    assert table.classes("seen", "test").tolist() == [2, 4]
+    assert table.classes("unseen", "test").tolist() == [5, 6]
+    assert table.manifest["counts"] == {
+        "seen": {"classes": 3, "train": 18, "test": 10},
+        "unseen": {"classes": 4, "train": 23, "test": 13},
+    }
+
+
+def test_the_benchmark_layout_needs_each_class_in_one_list(tmp_path: Path) -> None:
+    benchmark_layout(tmp_path / "both", novel_classes_2=[4, 5, 6])
+    with pytest.raises(UserError, match=r"class 'n00000004' is in both of the lists"):
+        import_features(tmp_path / "both")
+    benchmark_layout(tmp_path / "neither", novel_classes_2=[5])
+    with pytest.raises(UserError, match=r"class 'n00000006' is in neither of the lists"):
+        import_features(tmp_path / "neither")
+
+
+def test_a_directory_needs_its_files(tmp_path: Path) -> None:
+    benchmark_layout(tmp_path / "one")
+    (tmp_path / "one" / "val.hdf5").unlink()
+    with pytest.raises(UserError, match=r"0 files of features called val or test"):
+        import_features(tmp_path / "one")
+    benchmark_layout(tmp_path / "two")
+    (tmp_path / "two" / "label_idx.json").unlink()
+    with pytest.raises(UserError, match=r"label_idx.json cannot be read"):
+        import_features(tmp_path / "two")
+    benchmark_layout(tmp_path / "three")
+    save_hdf5(tmp_path / "three" / "val", {"features": np.ones((3, DIM + 1)), "labels": [0, 1, 2]})
+    with pytest.raises(UserError, match=r"train.hdf5 and val.hdf5 have 7 and 8 numbers a row"):
+        import_features(tmp_path / "three")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"class_split": None, "split": np.where(np.array(UNSEEN)[arrays()["labels"]], "novel", "base")},
+        {"class_split": np.array(UNSEEN)},
+        {"class_split": np.array(UNSEEN).astype(np.uint8)},
+        {"class_split": None, "base_classes": [2, 0], "novel_classes": [4, 1, 3]},
+    ],
+    ids=["rows", "bool", "numbers", "lists"],
+)
+def test_ways_to_say_which_classes_are_unseen(save: Save, tmp_path: Path, changes: dict[str, Any]) -> None:
+    table = import_features(save(tmp_path / "birds", arrays(**changes)))
+    assert table.unseen.tolist() == UNSEEN
+
+
+def test_labels_may_be_text(save: Save, tmp_path: Path) -> None:
+    names = np.array(["wren", "owl", "tit", "jay", "emu"])
+    table = import_features(save(tmp_path / "birds", arrays(labels=names[arrays()["labels"]])))
+    assert table.class_names == ("emu", "jay", "owl", "tit", "wren")
+    assert [table.class_names[label] for label in table.labels] == names[arrays()["labels"]].tolist()
+
+
+def test_class_names_are_those_of_the_labels(save: Save, tmp_path: Path) -> None:
+    names = [f"bird {number}" for number in range(19)]
+    labels = np.array([2, 3, 5, 11, 17])[arrays()["labels"]]
+    table = import_features(save(tmp_path / "birds", arrays(labels=labels, class_names=names)))
+    assert table.class_names == ("bird 2", "bird 3", "bird 5", "bird 11", "bird 17")
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f8", ">f4", "u1"])
+def test_any_numbers_become_float32(save: Save, tmp_path: Path, dtype: str) -> None:
+    features = np.arange(ROWS * DIM).reshape(ROWS, DIM).astype(dtype)
+    table = import_features(save(tmp_path / "birds", arrays(features=features)))
+    np.testing.assert_array_equal(table.read(np.arange(ROWS)), features.astype(np.float32))
+
+
+def test_rows_that_are_not_filled_are_left_out(save: Save, tmp_path: Path) -> None:
+    table = import_features(save(tmp_path / "birds", arrays(count=[53])))
+    assert len(table.labels) == 53
+    np.testing.assert_array_equal(table.read(np.arange(53)), arrays()["features"][:53])
+
+
+def test_without_roles_a_share_of_each_class_is_held_out(tmp_path: Path) -> None:
+    source = save_npz(tmp_path / "birds", arrays(role=None))
+    table = import_features(source, held_out=0.3, seed=2)
+    counts, queries = np.bincount(table.labels), np.bincount(table.labels, weights=table.roles)
+    assert queries.tolist() == [round(0.3 * count) for count in counts]
+    assert import_features(source, "again", held_out=0.3, seed=2).digest == table.digest
+    assert import_features(source, "other", held_out=0.3, seed=3).roles.tolist() != table.roles.tolist()
+    assert "--held-out 0.3 --seed 2" in table.manifest["command"]
+
+
+def test_a_class_of_one_row_cannot_be_held_out(tmp_path: Path) -> None:
+    labels = arrays()["labels"]
+    labels[labels == 3] = 2
+    labels[7] = 3
+    with pytest.raises(UserError, match=r"class '3' has one row"):
+        import_features(save_npz(tmp_path / "birds", arrays(labels=labels, role=None)))
+
+
+def test_the_file_is_read_in_pieces(save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the features of a file nor those of a table are ever asked for as a whole."""
+    pieces = []
+    original = feature_import._pieces
+
+    def counted(parts: Any) -> Iterator[np.ndarray]:
+        for piece in original(parts):
+            pieces.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(feature_import, "_pieces", counted)
+    path = save(tmp_path / "birds", arrays())
+    with open_arrays(path) as file:
+        monkeypatch.setattr(type(file), "read", _forbid_features(type(file).read))
+    import_features(path)
+    assert pieces == [11, 11, 11, 11, 11, 6]
+
+
+def _forbid_features(read: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    def checked(self: object, key: str) -> np.ndarray:
+        assert key != "features"
+        return read(self, key)
+
+    return checked
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"features": None}, r"has no array 'features' \(or all_feats, all_features\); it has: class_split,"),
+        ({"labels": None}, r"has no array 'labels'"),
+        ({"class_split": None}, r"none of 'split', 'class_split' and 'base_classes'"),
+        ({"features": np.ones(ROWS)}, r"'features' is of shape \(61,\)"),
+        ({"features": np.full((ROWS, DIM), "a")}, r"'features' is of shape"),
+        ({"labels": np.zeros(ROWS - 1, dtype=int)}, r"'labels' is of shape \(60,\), expected one label"),
+        ({"labels": np.zeros(ROWS)}, r"'labels' is of type float64, expected whole numbers or text"),
+        ({"labels": np.int64(3)}, r"'labels' is of shape \(\)"),
+        ({"class_split": ["seen"] * 4}, r"'class_split' is of shape \(4,\), expected 5 values"),
+        ({"class_split": ["seen", "hidden"] + ["seen"] * 3}, r"'class_split' holds 'hidden', expected one"),
+        ({"class_split": None, "split": ["seen", "novel"] * 30 + ["seen"]}, r"'split' gives class '0' as"),
+        ({"role": ["train"] * 60}, r"'role' is of shape \(60,\), expected 61 values"),
+        ({"role": ["training"] * 61}, r"'role' holds 'training', expected one of train"),
+        ({"role": np.zeros((ROWS, 2))}, r"'role' is of shape \(61, 2\), expected a list"),
+        ({"count": [62]}, r"'count' is 62, expected 1 to 61"),
+        ({"class_names": ["a", "b", "c"]}, r"'class_names' has 3 names, but the labels go from 0 to 4"),
+    ],
+)  # fmt: skip
+def test_bad_arrays_are_named(save: Save, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        import_features(save(tmp_path / "birds", arrays(**changes)))
+    assert list_features() == []
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+def test_what_is_no_number_is_named_by_key_and_row(save: Save, tmp_path: Path, value: float) -> None:
+    features = arrays()["features"].astype(np.float64)
+    features[43, 2] = value
+    with pytest.raises(UserError, match=r"'features' holds NaN, an infinite .* in row 43"):
+        import_features(save(tmp_path / "birds", arrays(features=features)))
+    assert list((home() / "features").iterdir()) == []
+
+
+def test_a_pickle_is_not_run(tmp_path: Path) -> None:
+    path = save_npz(tmp_path / "birds", arrays(labels=np.array([object()] * ROWS)))
+    with pytest.raises(UserError, match=r"'labels' cannot be read .*allow_pickle"):
+        import_features(path)
+
+
+def test_columns_first_cannot_be_streamed(tmp_path: Path) -> None:
+    features = np.asfortranarray(arrays()["features"])
+    with pytest.raises(
+        UserError, match=r"'features' is stored column by column; save numpy.ascontiguousarray"
+    ):
+        import_features(save_npz(tmp_path / "birds", arrays(features=features)))
+
+
+def test_a_truncated_file_is_refused(save: Save, tmp_path: Path) -> None:
+    path = save(tmp_path / "birds", arrays())
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(UserError, match=r"cannot be read .*get it again"):
+        import_features(path)
+
+
+def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
+    path = save_npz(tmp_path / "birds", arrays())
+    with zipfile.ZipFile(path) as archive:
+        start = archive.getinfo("features.npy").header_offset
+    data = bytearray(path.read_bytes())
+    data[start + 500] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"'features' cannot be read .*CRC"):
+        import_features(path)
+
+
+def test_other_sources_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"there is no file"):
+        import_features(tmp_path / "nothing.npz")
+    (tmp_path / "features.txt").write_text("1 2 3")
+    with pytest.raises(UserError, match=r"a name that ends in one of .h5, .hdf5, .hdf, .npz"):
+        import_features(tmp_path / "features.txt")
+    with pytest.raises(UserError, match=r"held_out is 1"):
+        import_features(tmp_path / "features.npz", held_out=1.0)
+
+
+def test_a_table_from_another_source_is_not_replaced_unasked(table: FeatureTable, tmp_path: Path) -> None:
+    import_features(tmp_path / "birds.npz")  # the same source: made anew
+    other = save_npz(
+        tmp_path / "other", arrays(labels=1 - arrays()["labels"] % 2, class_split=["seen", "novel"])
+    )
+    with pytest.raises(UserError, match=r"'birds' exists and came from .*birds.npz'"):
+        import_features(other, "birds")
+    assert open_features("birds").digest == table.digest
+    assert import_features(other, "birds", replace=True).digest != table.digest
+
+
+# Opening
+
+
+def test_open_by_name_or_path(table: FeatureTable, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(table.path, moved)
+    assert open_features(moved).digest == open_features(f"{moved}").digest == open_features("birds").digest
+    with pytest.raises(UserError, match=r"'bird'.*Did you mean 'birds'.*fewset data import features"):
+        open_features("bird")
+    with pytest.raises(UserError, match=r"no table of features at .*import an HDF5 or NPZ file once"):
+        open_features(tmp_path / "birds.npz")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: os.truncate(path / "features.npy", 1000), r"features.npy has 1000 bytes, expected"),
+        (lambda path: (path / "rows.npy").unlink(), r"rows.npy is missing"),
+        (lambda path: _flip(path / "rows.npy"), r"rows.npy was edited"),
+        (lambda path: _flip(path / "features.npy"), r"features.npy was edited"),
+        (lambda path: _edit(path / "manifest.json", dim=DIM + 1), r"manifest.json was edited"),
+        (lambda path: _edit(path / "manifest.json", format=99), r"it has format 99"),
+        (lambda path: (path / "manifest.json").write_text("{"), r"manifest.json cannot be read"),
+    ],
+    ids=["truncated", "missing", "rows", "features", "manifest", "format", "json"],
+)  # fmt: skip
+def test_a_damaged_table_is_refused(
+    table: FeatureTable, damage: Callable[[Path], object], message: str
+) -> None:
+    damage(table.path)
+    with pytest.raises(UserError, match=message + r".*import it again: fewset data import features"):
+        open_features("birds")
+
+
+def test_a_table_that_is_cut_while_in_use_is_refused(table: FeatureTable) -> None:
+    os.truncate(table.path / "features.npy", 1000)
+    with pytest.raises(UserError, match="cut short"):
+        table.read(np.arange(ROWS))
+
+
+def test_verify_reads_every_byte(table: FeatureTable) -> None:
+    _flip(table_path("birds") / "features.npy")
+    with pytest.raises(UserError, match=r"features.npy was edited"):
+        table.verify()
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def _edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

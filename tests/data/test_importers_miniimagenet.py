@@ -1,0 +1,141 @@
+"""The pickled kinds of miniImageNet; image files with tables are in test_importers.py."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewset.data.images import decode
+from fewset.data.importers import import_set
+from fewset.data.store import SPLITS, ImageSet
+from fewset.errors import UserError
+from tests.data.test_pickles import python_2_array
+from tests.data.trees import Tree, Write, as_directory, assert_nothing_was_written, both
+
+LABELS = {"train": [1, 0, 1, 1, 0, 0, 0], "val": [2, 2, 2], "test": [4, 3, 3, 4, 4]}
+NAMES = ["n01532829", "n01558993", "n01704323", "n01749939", "n01770081"]
+CATEGORY_FILES = dict(zip(SPLITS, ("train_phase_train", "val", "test"), strict=True))
+
+
+def pixels(split: str) -> np.ndarray:
+    shape = (len(LABELS[split]), 84, 84, 3)
+    return np.random.default_rng(len(split)).integers(0, 256, shape, dtype=np.uint8)
+
+
+def class_dict(split: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for number, label in enumerate(LABELS[split]):
+        found.setdefault(NAMES[label], []).append(number)
+    return found
+
+
+def caches(top: str = "", **changes: Any) -> Tree:
+    return {
+        f"{top}mini-imagenet-cache-{split}.pkl": pickle.dumps(
+            {"image_data": pixels(split), "class_dict": class_dict(split), **changes}, 2
+        )
+        for split in SPLITS
+    }
+
+
+def caches_of_python_2() -> Tree:
+    def text(value: str) -> bytes:
+        return b"S'%s'\n" % value.encode()
+
+    tree = {}
+    for split in SPLITS:
+        classes = b"".join(
+            text(name) + b"(" + b"".join(b"I%d\n" % number for number in numbers) + b"l"
+            for name, numbers in class_dict(split).items()
+        )
+        content = (
+            text("image_data") + python_2_array(pixels(split)) + text("class_dict") + b"(" + classes + b"d"
+        )
+        tree[f"mini-imagenet-cache-{split}.pkl"] = b"\x80\x02(" + content + b"d."
+    return tree
+
+
+def categories(names: bool = True, **changes: Any) -> Tree:
+    tree = {}
+    for split, part in CATEGORY_FILES.items():
+        content = {"data": pixels(split), "labels": LABELS[split], **changes}
+        if names:
+            content["catname2label"] = {NAMES[label]: label for label in set(LABELS[split])}
+        tree[f"miniImageNet_category_split_{part}.pickle"] = pickle.dumps(content, 2)
+    other = {"data": pixels("val"), "labels": [0, 1, 0]}  # further images of the classes for training
+    return {**tree, "miniImageNet_category_split_train_phase_val.pickle": pickle.dumps(other)}
+
+
+def assert_mini(got: ImageSet, names: dict[str, list[str]]) -> None:
+    expected = [
+        (number, names[split][label], place, image)
+        for number, split in enumerate(SPLITS)
+        for place, (label, image) in enumerate(zip(LABELS[split], pixels(split), strict=True))
+    ]
+    expected.sort(key=lambda item: item[:3])
+    assert got.splits.tolist() == [split for split, _, _, _ in expected]
+    assert [got.class_names[label] for label in got.labels] == [name for _, name, _, _ in expected]
+    np.testing.assert_array_equal(
+        got.images, [decode(item[3], got.images.shape[1]).pixels for item in expected]
+    )
+
+
+@both
+@pytest.mark.parametrize("top", ["", "cache/"])
+def test_caches(tmp_path: Path, write: Write, top: str) -> None:
+    got = import_set("miniimagenet", write(caches(top), tmp_path))
+    assert got.images.shape[1] == 92
+    assert got.manifest["source_size"] == {"smallest": 84, "median": 84}
+    assert_mini(got, dict.fromkeys(SPLITS, NAMES))
+
+
+def test_caches_at_their_own_size_are_kept_to_the_pixel(tmp_path: Path) -> None:
+    got = import_set("miniimagenet", as_directory(caches(), tmp_path), size=84)
+    first = pixels("train")[class_dict("train")[NAMES[0]][0]]
+    np.testing.assert_array_equal(got.images[0], first)
+
+
+def test_caches_of_python_2(tmp_path: Path) -> None:
+    got = import_set("miniimagenet", as_directory(caches_of_python_2(), tmp_path), size=11)
+    assert_mini(got, dict.fromkeys(SPLITS, NAMES))
+
+
+@both
+def test_category_splits(tmp_path: Path, write: Write) -> None:
+    got = import_set("miniimagenet", write(categories(), tmp_path), size=11)
+    assert_mini(got, dict.fromkeys(SPLITS, NAMES))
+
+
+def test_category_splits_without_names(tmp_path: Path) -> None:
+    got = import_set("miniimagenet", as_directory(categories(names=False), tmp_path), size=11)
+    assert_mini(got, {split: [f"{split}-{label}" for label in range(5)] for split in SPLITS})
+
+
+@pytest.mark.parametrize(
+    ("tree", "complaint"),
+    [
+        (caches(image_data=np.zeros((7, 84, 84), dtype=np.uint8)), r"shape \(7, 84, 84\) and type uint8"),
+        (caches(image_data=np.zeros((7, 84, 84, 3))), "type float64"),
+        (caches(class_dict={"a": [0, 1, 2, 3, 4, 5, 7]}), "7 images and 7 labels, expected one each"),
+        (caches(class_dict={"a": [0, 1, 2, 3], "b": [3, 4, 5, 6]}), "7 images and 8 labels"),
+        (categories(labels=[0, 1]), "7 images and 2 labels"),
+        (
+            {**caches(), "mini-imagenet-cache-val.pkl": pickle.dumps({"data": 1})},
+            "cache-val.pkl in .* has no 'image",
+        ),
+        ({**caches(), "mini-imagenet-cache-val.pkl": pickle.dumps(print)}, "asks for .*print"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, tree: Tree, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        import_set("miniimagenet", as_directory(tree, tmp_path))
+    assert_nothing_was_written()
+
+
+def test_all_three_caches_are_needed(tmp_path: Path) -> None:
+    tree = caches()
+    del tree["mini-imagenet-cache-val.pkl"]
+    with pytest.raises(UserError, match="not laid out as miniImageNet"):
+        import_set("miniimagenet", as_directory(tree, tmp_path))

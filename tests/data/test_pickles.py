@@ -1,0 +1,225 @@
+import builtins
+import codecs
+import io
+import os
+import pickle
+import re
+import struct
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewset.data.pickles import read_dictionary, read_pickle
+from fewset.data.sources import open_source
+from fewset.errors import UserError
+from tests.data.trees import Write, as_directory, both
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+
+
+def read(data: bytes, place: Path, write: Write = as_directory) -> Any:
+    with open_source(write({"a.pkl": data}, place)) as source:
+        return read_pickle(source, "a.pkl")
+
+
+def assert_same(got: Any, expected: Any) -> None:
+    if isinstance(expected, np.ndarray):
+        assert isinstance(got, np.ndarray)
+        # NumPy, too, reads into the byte order of the machine from most protocols.
+        assert got.dtype.newbyteorder("=") == expected.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(got, expected)
+    elif isinstance(expected, dict):
+        assert list(got) == list(expected)
+        for key, value in expected.items():
+            assert_same(got[key], value)
+    elif isinstance(expected, list):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected, strict=True):
+            assert_same(one, other)
+    else:
+        assert got == expected
+        assert type(got) is type(expected)
+
+
+CONTENT = {
+    "image_data": np.random.default_rng(0).integers(0, 256, (5, 7, 11, 3), dtype=np.uint8),
+    "fortran": np.asfortranarray(np.arange(35).reshape(5, 7)),
+    "transposed": np.arange(30, dtype=np.int16).reshape(2, 3, 5).transpose(1, 0, 2),
+    "big-endian": np.arange(13, dtype=">i4"),
+    "floats": np.linspace(0, 1, 17),
+    "flags": np.array([True, False]),
+    "names": np.array(["n01532829", "öl"]),
+    "bytes": np.array([b"ab", b"c"]),
+    "objects": np.array([[1, 2], "three", None], dtype=object),
+    "nothing": np.zeros((0, 3)),
+    "no shape": np.array(7),
+    "scalar": np.int64(-3),
+    "list": [np.arange(n, dtype=np.uint8) for n in range(4)],
+    "plain": [1, -2.5, None, True, "text", b"", b"\xff\x00", (1, 2), {3, 5}, frozenset({7})],
+    "ordered": OrderedDict(b=1, a=2),
+}
+
+
+@both
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_arrays_and_containers(tmp_path: Path, write: Write, protocol: int) -> None:
+    assert_same(read(pickle.dumps(CONTENT, protocol), tmp_path, write), CONTENT)
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3])
+def test_the_names_of_numpy_1(tmp_path: Path, protocol: int) -> None:
+    data = pickle.dumps(CONTENT, protocol)
+    assert b"numpy._core.multiarray" in data
+    assert_same(read(data.replace(b"numpy._core.", b"numpy.core."), tmp_path), CONTENT)
+
+
+def python_2_array(array: np.ndarray) -> bytes:
+    """As Python 2 with NumPy 1 wrote it: the content is a string without an encoding."""
+    shape = b"".join(b"I%d\n" % side for side in array.shape)
+    data = array.tobytes()
+    kind = array.dtype.str
+    return (
+        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n("
+        + shape
+        + b"tcnumpy\ndtype\n(S'%s'\nI0\nI1\ntR(I3\nS'%s'\nNNNI-1\nI-1\nI0\ntbI00\n"
+        % (kind[1:].encode(), kind[:1].encode())
+        + b"T"
+        + struct.pack("<i", len(data))
+        + data
+        + b"tb"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<i4", ">f8"])
+def test_files_of_python_2(tmp_path: Path, dtype: str) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(dtype)
+    data = b"\x80\x02}(U\x0aimage_data" + python_2_array(array) + b"U\x05\xff\xfe\x00ab(I1\nI2\nlu."
+    assert_same(read(data, tmp_path), {"image_data": array, "\xff\xfe\x00ab": [1, 2]})
+
+
+# Attacks
+
+
+class Call:
+    """Pickles as a call of `function`; where the reader is not restricted, loading makes the call."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+def attacks(target: Path) -> dict[str, Any]:
+    code = f"open({str(target)!r}, 'w').close()"
+    return {
+        "system": Call(os.system, f"touch {target}"),
+        "open": Call(open, str(target), "w"),
+        "io.FileIO": Call(io.FileIO, str(target), "w"),
+        "exec": Call(exec, code),
+        "eval": Call(eval, code),
+        "getattr": Call(getattr, target, "touch"),
+        "tofile": Call(np.ndarray.tofile, np.zeros(3), str(target)),
+        "savetxt": Call(np.savetxt, str(target), np.zeros(3)),
+        "memmap": Call(np.memmap, str(target), "u1", "w+", 0, (3,)),
+        "mkdir": Call(os.mkdir, str(target)),
+        "module": Call(builtins.__import__, "antigravity"),
+    }
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", attacks(Path()))
+def test_nothing_in_a_file_is_run(tmp_path: Path, name: str, protocol: int) -> None:
+    target = tmp_path / "made"
+    data = pickle.dumps({"image_data": np.zeros(3), "class_dict": attacks(target)[name]}, protocol)
+    with pytest.raises(UserError, match=r"a.pkl in .* asks for .*nothing was run"):
+        read(data, tmp_path)
+    assert not target.exists()
+
+
+def test_the_attacks_would_work(tmp_path: Path) -> None:
+    """Else the test before this one would prove nothing."""
+    for name in ("system", "open", "exec", "mkdir"):
+        target = tmp_path / name
+        pickle.loads(pickle.dumps(attacks(target)[name]))  # noqa: S301
+        assert target.exists()
+
+
+def test_the_refused_name_is_said(tmp_path: Path) -> None:
+    name = f"{os.system.__module__}.system"  # posix, or nt
+    with pytest.raises(UserError, match=f"asks for {re.escape(name)}, and only arrays"):
+        read(pickle.dumps(Call(os.system, "true")), tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["idna", "zip", "rot13", "utf8"])
+def test_no_other_encoding(tmp_path: Path, encoding: str) -> None:
+    with pytest.raises(UserError, match=f"asks for the encoding '{encoding}'"):
+        read(pickle.dumps(Call(codecs.encode, "text", encoding), 2), tmp_path)
+
+
+def array_of(code: bytes, flags: int, data: bytes, shape: bytes = b"I1\n") -> bytes:
+    state = b"(I3\nS'|'\nNNNI-1\nI-1\nI%d\ntb" % flags
+    kind = b"cnumpy\ndtype\n(S'" + code + b"'\nI0\nI1\ntR" + state
+    head = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n("
+    return b"\x80\x02" + head + shape + b"t" + kind + b"I00\nT" + struct.pack("<i", len(data)) + data + b"tb."
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        array_of(b"O8", 0, b"\x41" * 8),  # bytes as a pointer: NumPy itself would follow it
+        array_of(b"u1", 0, b"\x41" * 8, shape=b"I9\n"),
+        array_of(b"u1", 0, b"", shape=b"I-1\nI0\n"),
+        array_of(b"u1", 0, b"\x41" * 4, shape=b"I-2\nI-2\n"),
+        array_of(b"V8", 0, b"\x41" * 8),
+        array_of(b"i4,O8", 0, b"\x41" * 12),
+        b"\x80\x02cnumpy.core.numeric\n_frombuffer\n(T\x08\0\0\0AAAAAAAAcnumpy\ndtype\n(S'O8'\ntR(I1\ntS'C'\ntR.",
+        b"\x80\x02cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(S'O8'\ntRT\x08\0\0\0AAAAAAAAtR.",
+    ],
+)
+def test_forged_arrays(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(
+        UserError, match=r"a.pkl in .*(cannot be read as a pickle file|asks for an array of type)"
+    ):
+        read(data, tmp_path)
+
+
+def test_the_flags_of_a_type_are_not_believed(tmp_path: Path) -> None:
+    got = read(array_of(b"u1", 63, b"\x41" * 8, shape=b"I8\n"), tmp_path)
+    assert got.dtype.flags == np.dtype("u1").flags
+    assert_same(got, np.full(8, 0x41, dtype=np.uint8))
+
+
+def test_a_file_cannot_change_the_reader(tmp_path: Path) -> None:
+    changed = b"\x80\x02cnumpy\ndtype\n(N}(U\x0c__defaults__NU\x0c__setstate__Nutb."
+    read(changed, tmp_path / "changed")
+    assert_same(read(pickle.dumps(CONTENT), tmp_path / "again"), CONTENT)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_every_cut_file_is_refused(tmp_path: Path, protocol: int) -> None:
+    data = pickle.dumps({"a": np.arange(5, dtype=np.uint8), "b": ["c", 1.5]}, protocol)
+    root = as_directory({}, tmp_path)
+    with open_source(root) as source:
+        for length in range(len(data)):
+            (root / "a.pkl").write_bytes(data[:length])
+            with pytest.raises(UserError, match=r"a.pkl in .* cannot be read as a pickle file"):
+                read_pickle(source, "a.pkl")
+
+
+def test_no_pickle(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read as a pickle file"):
+        read(b"<html>404 not found</html>", tmp_path)
+
+
+def test_a_dictionary_and_its_keys(tmp_path: Path) -> None:
+    root = as_directory({"a.pkl": pickle.dumps({"b": 1, "c": 2}), "list.pkl": pickle.dumps([1])}, tmp_path)
+    with open_source(root) as source:
+        assert read_dictionary(source, "a.pkl", "b") == {"b": 1, "c": 2}
+        with pytest.raises(UserError, match=r"a.pkl in .* has no 'd'; it has b, c"):
+            read_dictionary(source, "a.pkl", "b", "d")
+        with pytest.raises(UserError, match=r"list.pkl in .* holds a list, expected a dictionary"):
+            read_dictionary(source, "list.pkl")

@@ -1,0 +1,189 @@
+"""The embedded set: the same bytes for the same seed, whatever is rendered beside an item and wherever."""
+
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Int, UInt8
+
+from fewset.data import strokes
+from fewset.data.store import SPLITS, open_set
+
+PICTURES = "0"
+
+
+def pictures(
+    seed: int = 0, labels: tuple[int, ...] = (3, 201), items: int = 5
+) -> UInt8[np.ndarray, "_ 32 32 3"]:
+    """Some items of some classes in both domains, class by class."""
+    return np.concatenate(
+        [
+            strokes.render(
+                strokes.alphabet(seed, label // 10)[label % 10], domain, seed, label, np.arange(items)
+            )
+            for label in labels
+            for domain in strokes.DOMAINS
+        ]
+    )
+
+
+def test_bytes_are_pinned() -> None:
+    # If this fails on another machine or another NumPy, equal bytes are broken: mend the arithmetic.
+    # If the set was changed on purpose, write the new digest here and say so in the changelog.
+    assert sha256(pictures().tobytes()).hexdigest() == PICTURES
+
+
+def test_flushed_denormals_change_nothing() -> None:
+    # The command line flushes them for speed (`fewset.machine.tune`), library users may not.
+    plain = pictures()
+    torch.set_flush_denormal(True)
+    try:
+        flushed = pictures()
+    finally:
+        torch.set_flush_denormal(False)
+    np.testing.assert_array_equal(plain, flushed)
+
+
+def test_another_seed_makes_another_set() -> None:
+    first, second = strokes.alphabet(0, 0), strokes.alphabet(1, 0)
+    assert not any(a.shape == b.shape and np.allclose(a, b) for a in first for b in second)
+    assert not np.array_equal(pictures(seed=0), pictures(seed=1))
+
+
+@pytest.mark.parametrize("domain", strokes.DOMAINS)
+def test_an_item_depends_on_its_own_number_alone(domain: str) -> None:
+    character = strokes.alphabet(0, 0)[1]
+    together = strokes.render(character, domain, 0, 1, np.arange(7))
+    for item in (6, 0, 3):
+        alone = strokes.render(character, domain, 0, 1, np.array([item]))
+        np.testing.assert_array_equal(alone[0], together[item])
+
+
+def test_characters_are_distinct_and_fill_their_box() -> None:
+    characters = [character for number in range(7) for character in strokes.alphabet(0, number)]
+    assert len({character.tobytes() for character in characters}) == 70
+    for character in characters:
+        assert 2 <= len(character) <= 4
+        assert np.abs(character).max() <= 1 + 1e-12
+
+
+def test_items_vary_but_resemble_their_class() -> None:
+    # Darkness of ink, blurred: the nearest class mean is right far more often than by chance (1 in 10).
+    items = 30
+    classes = tuple(range(100, 200, 10))
+    grey = pictures(labels=classes, items=items).reshape(10, 2, items, 32, 32, 3)[:, 0].mean(axis=-1)
+    blurred = grey.reshape(10, items, 8, 4, 8, 4).mean(axis=(3, 5)).reshape(10, items, 64)
+    assert len(np.unique(blurred.reshape(-1, 64), axis=0)) == 10 * items
+    blurred -= blurred.mean(axis=-1, keepdims=True)
+    means, queries = blurred[:, :20].mean(axis=1), blurred[:, 20:]
+    nearest = np.linalg.norm(queries[:, :, None] - means, axis=-1).argmin(axis=-1)
+    accuracy = (nearest == np.arange(10)[:, None]).mean()
+    assert accuracy > 0.3
+
+
+def test_domains_differ_in_brightness() -> None:
+    ink, chalk = pictures(items=11).reshape(2, 2, 11, -1).mean(axis=-1).transpose(1, 0, 2)
+    assert ink.min() > chalk.max()
+
+
+def test_random_numbers_are_spread_evenly() -> None:
+    drawn = strokes.uniform(10_007, strokes.Use.GRAIN, 0, np.arange(3))
+    assert drawn.shape == (3, 10_007)
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    assert np.abs(np.histogram(drawn, bins=10)[0] / drawn.size - 0.1).max() < 0.01
+    assert np.abs(np.corrcoef(drawn) - np.eye(3)).max() < 0.03
+    normal = strokes.bell(10_007, strokes.Use.GRAIN, 0)
+    assert abs(normal.mean()) < 0.05
+    assert abs(normal.std() - 1) < 0.05
+    assert np.abs(normal).max() <= 3
+    assert not np.array_equal(drawn[0], strokes.uniform(10_007, strokes.Use.PEN, 0, 0))
+
+
+def test_curve_is_catmull_rom() -> None:
+    control = strokes.uniform(2 * 3 * 5 * 3, strokes.Use.PEN, 0).reshape(2, 3, 5, 3)
+    curve = strokes.smooth(control)
+    np.testing.assert_array_equal(curve[:, :, ::3], control)
+    matrix = 0.5 * np.array([[0, 2, 0, 0], [-1, 0, 1, 0], [2, -5, 4, -1], [-1, 3, -3, 1]])
+    padded = np.concatenate([control[:, :, :1], control, control[:, :, -1:]], axis=2)
+    for span in range(4):
+        for step in range(3):
+            weights = np.array([(step / 3) ** power for power in range(4)]) @ matrix
+            expected = np.einsum("p,ispc->isc", weights, padded[:, :, span : span + 4])
+            np.testing.assert_allclose(curve[:, :, 3 * span + step], expected, atol=1e-12)
+
+
+def test_distance_is_to_the_nearest_segment_in_radii() -> None:
+    path = strokes.uniform(2 * 3 * 5 * 3, strokes.Use.PEN, 1).reshape(2, 3, 5, 3) * 30 + 0.5
+    found = strokes.distance(path)
+    for item in range(2):
+        for row, column in ((0, 0), (7, 29), (13, 11), (31, 2)):
+            pixel = np.array([column + 0.5, row + 0.5])
+            nearest = np.inf
+            for stroke in path[item]:
+                for a, b in pairwise(stroke):
+                    places = a[:2] + np.linspace(0, 1, 5003)[:, None] * (b - a)[:2]
+                    away = np.linalg.norm(places - pixel, axis=1).min()
+                    nearest = min(nearest, away / ((a[2] + b[2]) / 2))
+            assert found[item, row, column] == pytest.approx(nearest, rel=1e-3, abs=1e-3)
+
+
+def test_clouds_blend_between_the_corners() -> None:
+    field = strokes.clouds(4, strokes.Use.CLOUDS, 0, np.arange(3))
+    corners = strokes.uniform(25, strokes.Use.CLOUDS, 0, np.arange(3)).reshape(3, 5, 5)
+    for row, column in ((0, 0), (3, 17), (30, 9), (31, 31)):
+        (y, v), (x, u) = divmod((row + 0.5) / 8, 1), divmod((column + 0.5) / 8, 1)
+        u, v, y, x = 3 * u**2 - 2 * u**3, 3 * v**2 - 2 * v**3, int(y), int(x)
+        top = (1 - u) * corners[:, y, x] + u * corners[:, y, x + 1]
+        bottom = (1 - u) * corners[:, y + 1, x] + u * corners[:, y + 1, x + 1]
+        np.testing.assert_allclose(field[:, row, column], (1 - v) * top + v * bottom)
+
+
+def test_layout_of_the_whole_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stamp(
+        _: object, domain: str, seed: int, label: int, items: Int[np.ndarray, "items"]
+    ) -> UInt8[np.ndarray, "items 32 32 3"]:
+        """In place of a picture, what it should be of: rendering takes long and is tested above."""
+        images = np.zeros((len(items), 32, 32, 3), dtype=np.uint8)
+        images[:, 0, 0], images[:, 0, 1, 0] = (label, strokes.DOMAINS.index(domain), seed), items
+        return images
+
+    monkeypatch.setattr(strokes, "render", stamp)
+    strokes.write_strokes(tmp_path / "strokes", seed=5)
+    made = open_set(tmp_path / "strokes")
+    assert made.domains is not None
+    assert made.images.shape == (19_200, 32, 32, 3)
+    assert (made.images[:, 0, 0, 2] == 5).all()
+    np.testing.assert_array_equal(made.labels, made.images[:, 0, 0, 0])
+    np.testing.assert_array_equal(made.domains, made.images[:, 0, 0, 1])
+    cells = np.stack([made.labels, made.domains, made.images[:, 0, 1, 0]], axis=1)
+    assert len(np.unique(cells, axis=0)) == 240 * 2 * 40
+    assert made.domain_names == ("ink", "chalk")
+    assert made.origins is None
+    assert len(set(made.class_names)) == 240
+
+    classes = [set(made.select(split).labels.tolist()) for split in SPLITS]
+    assert [len(each) for each in classes] == [160, 40, 40]
+    assert len(set.union(*classes)) == 240
+    # No alphabet is in two splits: its characters share strokes.
+    assert len({label // 10 for label in classes[0]} & {label // 10 for label in classes[2]}) == 0
+    for split in SPLITS:
+        for domain in strokes.DOMAINS:
+            assert (np.unique(made.select(split, domain).labels, return_counts=True)[1] == 40).all()
+
+
+def test_a_small_set_is_rendered_into_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strokes, "ALPHABETS", {"train": 1, "val": 1, "test": 1})
+    monkeypatch.setattr(strokes, "ITEMS", 2)
+    digests = []
+    for name, seed in (("once", 0), ("again", 0), ("other", 1)):
+        strokes.write_strokes(tmp_path / name, seed)
+        digests.append(open_set(tmp_path / name).digest)
+    assert digests[0] == digests[1] != digests[2]
+    made = open_set(tmp_path / "once")
+    np.testing.assert_array_equal(
+        made.images[np.isin(made.labels, (0, 23))], pictures(labels=(0, 23), items=2)
+    )
