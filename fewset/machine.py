@@ -16,11 +16,13 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def tune(threads: int | None = None) -> None:
-    """Keep freed memory in the process, flush denormal numbers to zero, set the thread count.
+    """Keep freed memory in the process, flush denormal numbers to zero, let idle threads sleep soon.
 
     By default glibc gives large freed buffers back to the system, and the page faults of getting them
     anew dominate a convolutional training step. Weights trained with weight decay hold denormal
-    numbers, which make convolutions up to a hundred times slower.
+    numbers, which make convolutions up to a hundred times slower. OpenMP's threads spin while they wait for
+    each other, which takes the processor from the one they wait for as soon as anything else runs beside;
+    how long they spin is read when torch is first imported, so call this before that.
     """
     if os.environ.get("FEWSET_TUNE", "1") == "0":
         return
@@ -28,6 +30,8 @@ def tune(threads: int | None = None) -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
     import torch
 
