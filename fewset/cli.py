@@ -261,12 +261,11 @@ def params() -> None:
 
     Example: `fewset params`
     """
-    from fewset.adapters import ADAPTERS
+    from fewset.adapters import ADAPTERS, count_parameters
 
-    table = Table("adapter", *(f"d = {dim}" for dim in (64, 640)))
+    table = Table("adapter", "d = 64 (ConvNet)", "d = 640 (ResNet-12, WRN)")
     for name, adapter in sorted(ADAPTERS.items()):
-        counts = (sum(p.numel() for p in adapter(dim).parameters()) for dim in (64, 640))
-        table.add_row(name, *(f"{count:,}" for count in counts))
+        table.add_row(name, *(f"{count_parameters(adapter(dim)):,}" for dim in (64, 640)))
     console.print(table)
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 
 from fewset.data.augment import center_crop
+from fewset.data.store import ImageSet, Selection
 from fewset.episode import split
 from fewset.errors import UserError
 from fewset.model import FewShotModel
@@ -113,17 +114,28 @@ def evaluate(
     spec: TaskSpec,
     *,
     class_names: Sequence[str] | None = None,
-    origins: Int[np.ndarray, "items"] | None = None,
     chunk: int | None = None,
     title: str = "",
 ) -> Score:
     """Score tasks on a table of embeddings. `chunk` tasks are computed at once, with the same result.
 
-    Items with the same origin are never in one task. With a `title` a progress bar is shown.
+    With a `title` a progress bar is shown.
     """
-    index = ClassIndex(np.asarray(labels), class_names, origins=origins)
+    index = ClassIndex(np.asarray(labels), class_names)
     with evaluating(model):
         return score_tasks(model, features, index, spec, chunk=chunk, title=title)
+
+
+def evaluate_selection(model: FewShotModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
+    """Embed the items of an image set and score tasks on them."""
+    features = embed_images(model, images.images, selection.rows)
+    with evaluating(model):
+        return score_tasks(model, features, class_index(selection), spec)
+
+
+def class_index(selection: Selection) -> ClassIndex:
+    """What tasks are drawn from, for items of an image set."""
+    return ClassIndex(selection.labels, selection.class_names, origins=selection.origins)
 
 
 def score_tasks(

@@ -18,7 +18,7 @@ from fewset.data.store import open_set
 from fewset.episode import prototypes
 from fewset.episode import split as split_items
 from fewset.errors import UserError
-from fewset.evaluation import Score, embed_images, evaluating, score_tasks
+from fewset.evaluation import Score, class_index, embed_images, evaluating, score_tasks
 from fewset.files import replacing, write_json
 from fewset.machine import describe
 from fewset.model import FewShotModel
@@ -47,7 +47,7 @@ def evaluate_run(
     began = time.monotonic()
     selection = images.select(split, domain)
     features = embed_images(model, images.images, selection.rows, title="embedding")
-    index = ClassIndex(selection.labels, selection.class_names, origins=selection.origins)
+    index = class_index(selection)
     with evaluating(model):
         score = score_tasks(model, features, index, spec, title="scoring")
     seconds = time.monotonic() - began

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from fewset.data.store import ImageSet
 from fewset.episode import split
 from fewset.errors import UserError
-from fewset.evaluation import Score, embed_images, evaluate, task_accuracy
+from fewset.evaluation import Score, class_index, evaluate_selection, task_accuracy
 from fewset.losses import Scored, contrastive_logits, task_loss
 from fewset.model import FewShotModel
-from fewset.sampling import ClassIndex, TaskSpec, mix, sample_tasks
+from fewset.sampling import TaskSpec, mix, sample_tasks
 from fewset.similarity import Similarity
 from fewset.training.batches import load_batch
 from fewset.training.loop import Step
@@ -67,7 +67,7 @@ class MetaTraining:
         self.model = self.module = model
         self.images, self.config, self.seed = images, config, seed
         self.train, self.val = images.select("train", domain), images.select("val", domain)
-        self.index = ClassIndex(self.train.labels, self.train.class_names, origins=self.train.origins)
+        self.index = class_index(self.train)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.optimiser_config = config.optimiser
         backbone = set(model.backbone.parameters())
@@ -86,7 +86,6 @@ class MetaTraining:
         return Step(loss, task_accuracy(logits, labels).mean())
 
     def validate(self) -> Score:
-        features = embed_images(self.model, self.images.images, self.val.rows)
         spec = TaskSpec(
             self.config.validation_way,
             self.config.shot,
@@ -94,14 +93,7 @@ class MetaTraining:
             self.config.validation_tasks,
             self.seed,
         )
-        return evaluate(
-            self.model,
-            features,
-            self.val.labels,
-            spec,
-            class_names=self.val.class_names,
-            origins=self.val.origins,
-        )
+        return evaluate_selection(self.model, self.images, self.val, spec)
 
     def _embed_tasks(self, number: int) -> Float[Tensor, "T N KQ D"]:
         """The images of a step's tasks through the backbone at once.

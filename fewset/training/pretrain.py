@@ -9,7 +9,7 @@ from torch import nn
 
 from fewset.data.store import ImageSet
 from fewset.errors import UserError
-from fewset.evaluation import Score, embed_images, evaluate
+from fewset.evaluation import Score, evaluate_selection
 from fewset.model import FewShotModel
 from fewset.sampling import TaskSpec, mix
 from fewset.training.batches import load_batch
@@ -91,7 +91,6 @@ class Pretraining:
 
     def validate(self) -> Score:
         """1-shot tasks over all classes of the val split, nearest prototype on the embeddings."""
-        features = embed_images(self.model, self.images.images, self.val.rows)
         spec = TaskSpec(
             way=len(np.unique(self.val.labels)),
             shot=1,
@@ -99,14 +98,7 @@ class Pretraining:
             tasks=self.config.validation_tasks,
             seed=self.seed,
         )
-        return evaluate(
-            self.model,
-            features,
-            self.val.labels,
-            spec,
-            class_names=self.val.class_names,
-            origins=self.val.origins,
-        )
+        return evaluate_selection(self.model, self.images, self.val, spec)
 
     def _batch(self, epoch: int, within: int) -> np.ndarray:
         if epoch != self._epoch:
