@@ -49,7 +49,8 @@ class Selection:
     rows: Int64[np.ndarray, "selected"]
     labels: Int64[np.ndarray, "selected"]
     class_names: tuple[str, ...]
-    origins: Int64[np.ndarray, "selected"] | None
+    origins: Int64[np.ndarray, "selected"] | None = None
+    domains: Int64[np.ndarray, "selected"] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,9 +93,10 @@ class ImageSet:
         if not len(rows):
             where = f"the split {split!r} of {self.name!r}" + (f" in the domain {domain!r}" if domain else "")
             raise UserError(f"{where} has no items; its splits: {self._counts()}; import more classes")
-        # Origins tie items of different domains together; within one domain they forbid nothing.
-        origins = None if self.origins is None or domain is not None else self.origins[rows]
-        return Selection(rows, self.labels[rows], self.class_names, origins)
+        if domain is not None or self.origins is None or self.domains is None:
+            # Origins tie items of different domains together; within one domain they forbid nothing.
+            return Selection(rows, self.labels[rows], self.class_names)
+        return Selection(rows, self.labels[rows], self.class_names, self.origins[rows], self.domains[rows])
 
     def _counts(self) -> str:
         return ", ".join(f"{split} {counts['items']}" for split, counts in self.manifest["counts"].items())
