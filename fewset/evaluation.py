@@ -135,7 +135,9 @@ def evaluate_selection(model: FewShotModel, images: ImageSet, selection: Selecti
 
 def class_index(selection: Selection) -> ClassIndex:
     """What tasks are drawn from, for items of an image set."""
-    return ClassIndex(selection.labels, selection.class_names, origins=selection.origins)
+    return ClassIndex(
+        selection.labels, selection.class_names, origins=selection.origins, domains=selection.domains
+    )
 
 
 def score_tasks(

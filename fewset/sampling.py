@@ -37,9 +37,10 @@ class TaskSpec:
 class ClassIndex:
     """The rows of each class in a table of items, ready to draw tasks from.
 
-    Of items with the same origin (a photo and the sketches traced from it) at most one is in a task.
-    `support` and `query` mark the items that may be labelled and those that may be queries: items of two
-    domains, say. Without these each item is its own origin and may be both.
+    `support` and `query` mark the items that may be labelled and those that may be queries, such as the
+    items of two domains: then a query never has the origin of a shot (a photo, a sketch traced from it).
+    In a table of mixed `domains` the items of an origin are in a task from one of its domains only.
+    Nothing else is forbidden: within a domain the items of one origin are as good as any.
     """
 
     def __init__(
@@ -48,37 +49,47 @@ class ClassIndex:
         names: Sequence[str] | None = None,
         *,
         origins: Int[np.ndarray, "items"] | None = None,
+        domains: Int[np.ndarray, "items"] | None = None,
         support: Bool[np.ndarray, "items"] | None = None,
         query: Bool[np.ndarray, "items"] | None = None,
     ) -> None:
-        labels = np.asarray(labels)
-        items = np.arange(len(labels))
         self.classes, inverse = np.unique(labels, return_inverse=True)
         self.names = [str(label) if names is None else names[label] for label in self.classes]
-        origins, found_at, origin = np.unique(
-            items if origins is None else origins, return_index=True, return_inverse=True
+        items = np.arange(len(inverse))
+        self.rows = _table(inverse, items)  # -1 where a class has fewer items than another
+        there = self.rows >= 0
+        self.may_support, self.may_query = (
+            there if allowed is None else there & allowed[self.rows] for allowed in (support, query)
         )
-        class_of = inverse[found_at]
-        if (class_of[origin] != inverse).any():
-            at = int((class_of[origin] != inverse).argmax())
-            first, second = self.names[class_of[origin[at]]], self.names[inverse[at]]
-            raise UserError(
-                f"origin {origins[origin[at]]} has items of {first!r} and {second!r}, expected one class"
+        self.shots, self.queries = self.may_support.sum(axis=1), self.may_query.sum(axis=1)
+        self.two_roles = self.may_support is not self.may_query
+        origin = items if origins is None else np.unique(origins, return_inverse=True)[1]
+        class_of = np.zeros(origin.max(initial=-1) + 1, dtype=np.int64)
+        class_of[origin] = inverse
+        for item in np.flatnonzero(class_of[origin] != inverse):
+            first, second = (self.names[label] for label in (class_of[origin[item]], inverse[item]))
+            raise UserError(f"items of {first!r} and {second!r} have one origin, expected those of one class")
+        self.origins = origin[self.rows]
+        if self.two_roles:
+            # At most, a shot rules out the queries of the origin that has most of them, the next shot …
+            shots, costs = (
+                np.bincount(self.origins[may], minlength=len(class_of))
+                for may in (self.may_support, self.may_query)
             )
-        # A table (class, origin, item) of rows; -1 where a class has fewer origins or an origin fewer items.
-        within_class, within_origin = _ranks(class_of), _ranks(origin)
-        shape = (
-            len(self.classes),
-            *(int(ranks.max(initial=-1)) + 1 for ranks in (within_class, within_origin)),
-        )
-        rows = np.full(shape, -1, dtype=np.int64)
-        rows[inverse, within_class[origin], within_origin] = items
-        self.support, self.query = (
-            rows if allowed is None else np.where((rows >= 0) & allowed[rows], rows, -1)
-            for allowed in (support, query)
-        )
-        self.may_support: Bool[np.ndarray, "classes origins"] = np.any(self.support >= 0, axis=2)
-        self.may_query: Bool[np.ndarray, "classes origins"] = np.any(self.query >= 0, axis=2)
+            costs[shots == 0] = 0
+            order = np.argsort(-costs)
+            highest = np.maximum(_table(class_of[order], costs[order]), 0)
+            self.ruled_out = np.cumsum(np.pad(highest, ((0, 0), (1, 0))), axis=1)
+        self.mixed = False
+        if origins is not None and domains is not None:
+            self.mixed = True
+            pairs, pair, sizes = np.unique(
+                np.stack([origin, domains]), axis=1, return_inverse=True, return_counts=True
+            )
+            place = _ranks(pairs[0])  # of a domain among those of the origin
+            self.turn, self.turns = place[pair][self.rows], np.bincount(pairs[0])[self.origins]
+            fewest = np.minimum.reduceat(sizes, np.flatnonzero(place == 0))
+            self.shots = self.queries = np.bincount(class_of, weights=fewest).astype(np.int64)
 
     def check(self, way: int, shot: int, query: int) -> None:
         """Refuse tasks that cannot be drawn, naming the class and the numbers."""
@@ -86,16 +97,21 @@ class ClassIndex:
             raise UserError(
                 f"{way} ways were asked for, but there are {len(self.classes)} classes here; lower the way"
             )
-        shots, queries = self.may_support.sum(axis=1), self.may_query.sum(axis=1)
-        both = (self.may_support & self.may_query).sum(axis=1)
-        # The shots may take up to `shot` of the origins that would serve as queries, too.
-        spare = np.minimum(shots - shot, queries - np.minimum(shot, both) - query)
+        ruled_out = np.full(len(self.classes), shot)
+        if self.two_roles:
+            ruled_out = self.ruled_out[:, min(shot, self.ruled_out.shape[1] - 1)]
+        spare = np.minimum(self.shots - shot, self.queries - ruled_out - query)
         worst = int(spare.argmin())
         if spare[worst] >= 0:
             return
-        has = f"{shots[worst]} items"
-        if not shots[worst] == queries[worst] == both[worst]:
-            has += f" for the support and {queries[worst]} for the queries ({both[worst]} for either)"
+        has = f"{self.shots[worst]} items"
+        if self.two_roles:
+            has += (
+                f" for the support and {self.queries[worst]} for the queries, "
+                f"{ruled_out[worst]} of which the shots may rule out"
+            )
+        elif self.mixed:
+            has += " at least, when those of one origin are from one domain"
         raise UserError(
             f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} "
             f"({shot} + {query}) were asked for; lower the shot or the query"
@@ -108,19 +124,16 @@ def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
     classes = _smallest(_keys(spec.seed, tasks, np.arange(len(index.classes))), spec.way)
     keys = _item_keys(index, spec.seed, tasks, classes)
-    if index.support is index.query:  # the same as two draws below, in half the time
+    if index.two_roles:
+        shots = _smallest(np.where(index.may_support[classes], keys, _LAST), spec.shot)
+        origins = index.origins[classes]
+        taken = np.take_along_axis(origins, shots, axis=-1)
+        free = index.may_query[classes] & (origins[..., None] != taken[..., None, :]).all(axis=-1)
+        queries = _smallest(np.where(free, keys, _LAST), spec.query)
+        chosen = np.concatenate([shots, queries], axis=-1)
+    else:  # the same in one draw
         chosen = _smallest(np.where(index.may_query[classes], keys, _LAST), spec.shot + spec.query)
-        return _items(index.query, spec.seed, tasks, classes, chosen)
-    shots = _smallest(np.where(index.may_support[classes], keys, _LAST), spec.shot)
-    np.put_along_axis(keys, shots, _LAST, axis=-1)
-    queries = _smallest(np.where(index.may_query[classes], keys, _LAST), spec.query)
-    return np.concatenate(
-        [
-            _items(index.support, spec.seed, tasks, classes, shots),
-            _items(index.query, spec.seed, tasks, classes, queries),
-        ],
-        axis=-1,
-    )
+    return np.take_along_axis(index.rows[classes], chosen, axis=-1)
 
 
 def sample_every_class(
@@ -129,9 +142,9 @@ def sample_every_class(
     """For each task the rows of `query` queries of every class there is, in the order of the classes."""
     index.check(0, 0, query)
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
-    classes = np.arange(len(index.classes))[None]
-    keys = np.where(index.may_query, _item_keys(index, seed, tasks, classes), _LAST)
-    return _items(index.query, seed, tasks, classes, _smallest(keys, query))
+    keys = _item_keys(index, seed, tasks, np.arange(len(index.classes))[None])
+    chosen = _smallest(np.where(index.may_query, keys, _LAST), query)
+    return np.take_along_axis(index.rows[None], chosen, axis=-1)
 
 
 class HeldOut(NamedTuple):
@@ -181,28 +194,22 @@ def _ranks(groups: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
     return ranks
 
 
+def _table(groups: Int[np.ndarray, "n"], values: Int[np.ndarray, "n"]) -> Int[np.ndarray, "groups most"]:
+    """The values of each group in a row, in their order, and -1 behind them."""
+    ranks = _ranks(groups)
+    table = np.full((len(np.bincount(groups)), ranks.max(initial=-1) + 1), -1, dtype=np.int64)
+    table[groups, ranks] = values
+    return table
+
+
 def _item_keys(
     index: ClassIndex, seed: int, tasks: UInt64[np.ndarray, "T 1"], classes: Int[np.ndarray, "_ N"]
-) -> UInt64[np.ndarray, "T N origins"]:
-    return _keys(seed, tasks[..., None], classes[..., None] + 1, np.arange(index.may_query.shape[1]))
-
-
-def _items(
-    rows: Int[np.ndarray, "classes origins items"],
-    seed: int,
-    tasks: UInt64[np.ndarray, "T 1"],
-    classes: Int[np.ndarray, "_ N"],
-    origins: Int[np.ndarray, "T N n"],
-) -> Int[np.ndarray, "T N n"]:
-    """One row of each origin that was drawn."""
-    candidates = rows[classes[..., None], origins]
-    if rows.shape[2] > 1:
-        parts = (tasks[..., None, None], classes[..., None, None] + 1, origins[..., None])
-        keys = _keys(seed, *parts, np.arange(rows.shape[2]))
-        drawn = np.where(candidates >= 0, keys, _LAST).argmin(axis=-1)
-        candidates = np.take_along_axis(candidates, drawn[..., None], axis=-1)
-    chosen: Int[np.ndarray, "T N n"] = candidates[..., 0]
-    return chosen
+) -> UInt64[np.ndarray, "T N items"]:
+    keys = _keys(seed, tasks[..., None], classes[..., None] + 1, np.arange(index.rows.shape[1]))
+    if index.mixed:  # whose turn it is among the domains of an origin is drawn for each task
+        drawn = _keys(seed, tasks[..., None], index.origins[classes], 0, 0)
+        keys[drawn % index.turns[classes].astype(np.uint64) != index.turn[classes]] = _LAST
+    return keys
 
 
 def _keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:

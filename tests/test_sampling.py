@@ -106,8 +106,7 @@ def two_domains(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return labels, origins, domains
 
 
-@pytest.mark.parametrize("support", [0, 1])
-@pytest.mark.parametrize("query", [0, 1])
+@pytest.mark.parametrize(("support", "query"), [(0, 1), (1, 0)])
 def test_support_and_queries_keep_to_their_domains_and_share_no_origin(support: int, query: int) -> None:
     labels, origins, domains = two_domains()
     index = ClassIndex(labels, origins=origins, support=domains == support, query=domains == query)
@@ -116,21 +115,48 @@ def test_support_and_queries_keep_to_their_domains_and_share_no_origin(support: 
     assert (domains[rows[..., 2:]] == query).all()
     assert (labels[rows] == labels[rows[..., :1]]).all()
     for task in rows:
-        assert len(np.unique(origins[task])) == task.size
-    used = np.unique(rows[..., 2:])
-    assert len(used) == (domains == query).sum()  # every item is drawn some time
+        assert len(np.unique(task)) == task.size
+        assert not np.intersect1d(origins[task[:, :2]], origins[task[:, 2:]]).size
+    for role, domain in ((rows[..., :2], support), (rows[..., 2:], query)):
+        assert len(np.unique(role)) == (domains == domain).sum()  # every item is drawn some time
 
 
-def test_items_of_one_origin_are_never_in_one_task_of_one_domain() -> None:
-    labels, origins, _ = two_domains()
-    rows = sample_tasks(ClassIndex(labels, origins=origins), TaskSpec(way=5, shot=3, query=7), 0, 97)
+def test_shots_of_one_origin_are_as_good_as_any() -> None:
+    """A class of sketchy: 25 sketches of 3 photos, and 50 photos; 5 shots are 5 sketches of 3 photos."""
+    labels, origins = np.zeros(75, dtype=int), np.concatenate([np.arange(25) % 3, np.arange(50)])
+    sketch = np.arange(75) < 25
+    rows = sample_tasks(
+        ClassIndex(labels, origins=origins, support=sketch, query=~sketch),
+        TaskSpec(way=1, shot=5, query=47),
+        0,
+        7,
+    )
+    assert sketch[rows[..., :5]].all()
+    assert not sketch[rows[..., 5:]].any()
+    alone = sample_tasks(ClassIndex(labels[sketch]), TaskSpec(way=1, shot=5, query=15), 0, 7)
+    assert any(np.intersect1d(origins[task[0, :5]], origins[task[0, 5:]]).size for task in alone)
+
+
+def test_items_of_one_origin_are_of_one_domain_in_a_task_of_mixed_domains() -> None:
+    labels, origins, domains = two_domains()
+    index = ClassIndex(labels, origins=origins, domains=domains)
+    rows = sample_tasks(index, TaskSpec(way=5, shot=3, query=7), 0, 211)
+    together = 0
     for task in rows:
-        assert len(np.unique(origins[task])) == task.size
+        assert len(np.unique(task)) == task.size
+        found = np.unique(np.stack([origins[task].ravel(), domains[task].ravel()]), axis=1)
+        assert len(np.unique(found[0])) == found.shape[1]
+        together += task.size - found.shape[1]
+    assert together  # sketches of one photo meet
     assert len(np.unique(rows)) == len(labels)
+    with pytest.raises(
+        UserError, match=r"has 13 items at least, when those of one origin are from one domain"
+    ):
+        sample_tasks(index, TaskSpec(way=5, shot=3, query=11), 0, 1)
 
 
 def test_tasks_across_domains_against_a_loop() -> None:
-    """The origins in the order of their keys: first the shots, then the queries, of those that can be."""
+    """The items in the order of their keys: first the shots, then the queries of other origins."""
     labels, origins, domains = two_domains()
     spec = TaskSpec(way=2, shot=2, query=3, seed=7)
     index = ClassIndex(labels, origins=origins, support=domains == 1, query=domains == 0)
@@ -138,17 +164,14 @@ def test_tasks_across_domains_against_a_loop() -> None:
         (found,) = sample_tasks(index, spec, number, number + 1)
         keys = {label: mix_whole(7, number, label) for label in range(5)}
         for way, label in enumerate(sorted(keys, key=keys.__getitem__)[:2]):
-            own = sorted(set(origins[labels == label]))
+            own = np.flatnonzero(labels == label).tolist()
             order = sorted(range(len(own)), key=lambda place, c=label: mix_whole(7, number, c + 1, place))
-            drawn: list[int] = []
-            for domain, count in ((1, 2), (0, 3)):
-                able = [
-                    place
-                    for place in order
-                    if own[place] not in drawn and ((origins == own[place]) & (domains == domain)).any()
-                ]
-                drawn += [own[place] for place in able[:count]]
-            assert origins[found[way]].tolist() == drawn
+            shots = [own[place] for place in order if domains[own[place]] == 1][:2]
+            taken = set(origins[shots])
+            queries = [
+                own[place] for place in order if domains[own[place]] == 0 and origins[own[place]] not in taken
+            ][:3]
+            assert found[way].tolist() == shots + queries
 
 
 def mix_whole(*parts: int) -> int:
@@ -176,10 +199,13 @@ def test_two_roles_for_all_are_the_standard_tasks() -> None:
 
 def test_a_task_across_domains_is_a_pure_function_of_seed_and_number() -> None:
     labels, origins, domains = two_domains()
-    index = ClassIndex(labels, origins=origins, support=domains == 1, query=domains == 0)
     spec = TaskSpec(way=3, shot=2, query=5, tasks=29, seed=5)
-    alone = [sample_tasks(index, spec, number, number + 1) for number in range(29)]
-    np.testing.assert_array_equal(sample_tasks(index, spec, 0, 29), np.concatenate(alone))
+    for index in (
+        ClassIndex(labels, origins=origins, support=domains == 1, query=domains == 0),
+        ClassIndex(labels, origins=origins, domains=domains),
+    ):
+        alone = [sample_tasks(index, spec, number, number + 1) for number in range(29)]
+        np.testing.assert_array_equal(sample_tasks(index, spec, 0, 29), np.concatenate(alone))
 
 
 def test_tasks_that_might_run_out_of_queries_are_refused() -> None:
@@ -189,15 +215,20 @@ def test_tasks_that_might_run_out_of_queries_are_refused() -> None:
     index = ClassIndex(labels, names, origins=origins, support=domains == 1, query=domains == 0)
     assert sample_tasks(index, TaskSpec(way=2, shot=2, query=11), 0, 7).shape == (7, 2, 13)
     with pytest.raises(
-        UserError, match=r"has 1\d items for the support and 13 for the queries \(1\d for either\)"
+        UserError,
+        match=r"has \d+ items for the support and 13 for the queries, 2 of which the shots may rule",
     ):
         sample_tasks(index, TaskSpec(way=2, shot=2, query=12), 0, 1)
-    with pytest.raises(UserError, match=r"\(12 \+ 1\) were asked for"):
-        sample_tasks(index, TaskSpec(way=2, shot=12, query=1), 0, 1)
+    # The other way round 2 photos may rule out 3 sketches each.
+    index = ClassIndex(labels, names, origins=origins, support=domains == 0, query=domains == 1)
+    with pytest.raises(
+        UserError, match=r"6 of which the shots may rule out, but shot \+ query = 15 \(2 \+ 13\)"
+    ):
+        sample_tasks(index, TaskSpec(way=2, shot=2, query=13), 0, 1)
 
 
 def test_an_origin_of_two_classes_is_refused() -> None:
-    with pytest.raises(UserError, match="origin 9 has items of 'ash' and 'birch'"):
+    with pytest.raises(UserError, match="items of 'birch' and 'ash' have one origin"):
         ClassIndex(np.array([0, 1, 0]), ["ash", "birch"], origins=np.array([9, 9, 8]))
 
 

@@ -49,7 +49,13 @@ class Selection:
     rows: Int64[np.ndarray, "selected"]
     labels: Int64[np.ndarray, "selected"]
     class_names: tuple[str, ...]
-    origins: Int64[np.ndarray, "selected"] | None
+    origins: Int64[np.ndarray, "selected"] | None = None
+    domains: Int64[np.ndarray, "selected"] | None = None
+
+    def take(self, places: Int64[np.ndarray, "taken"]) -> "Selection":
+        """Some of these items."""
+        origins, domains = (None if part is None else part[places] for part in (self.origins, self.domains))
+        return Selection(self.rows[places], self.labels[places], self.class_names, origins, domains)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,9 +95,10 @@ class ImageSet:
         if domain is not None and self.domains is not None:
             chosen &= self.domains == self.domain_names.index(domain)
         rows = np.flatnonzero(chosen)
-        # Origins tie items of different domains together; within one domain they forbid nothing.
-        origins = None if self.origins is None or domain is not None else self.origins[rows]
-        return Selection(rows, self.labels[rows], self.class_names, origins)
+        if domain is not None or self.origins is None or self.domains is None:
+            # Origins tie items of different domains together; within one domain they forbid nothing.
+            return Selection(rows, self.labels[rows], self.class_names)
+        return Selection(rows, self.labels[rows], self.class_names, self.origins[rows], self.domains[rows])
 
     def verify(self) -> None:
         """Read every byte and compare with the digest; opening trusts a file of the right size and date."""

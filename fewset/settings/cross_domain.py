@@ -28,20 +28,22 @@ class Crossing:
     index: ClassIndex
 
 
-def cross_domains(images: ImageSet, split: str, support: str | None, query: str | None) -> Crossing:
-    """Tasks whose support is from one domain of a set and whose queries are from another (None: any).
+def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Crossing:
+    """Tasks whose support is from one domain of a set and whose queries are from another, or from the same.
 
-    Items of one origin, such as a sketch and the photo it was traced from, are never in one task. With one
-    domain and no origins the tasks are those of the standard setting.
+    No query has the origin of a shot: a sketch and the photo it was traced from are never in one task. With
+    one domain the tasks are those of the standard setting.
     """
     supports, queries = (images.select(split, domain).rows for domain in (support, query))
     rows = np.union1d(supports, queries)
+    if support == query:
+        return Crossing(rows, ClassIndex(images.labels[rows], images.class_names))
     index = ClassIndex(
         images.labels[rows],
         images.class_names,
         origins=None if images.origins is None else images.origins[rows],
-        support=None if support == query else np.isin(rows, supports),
-        query=None if support == query else np.isin(rows, queries),
+        support=np.isin(rows, supports),
+        query=np.isin(rows, queries),
     )
     return Crossing(rows, index)
 

@@ -136,7 +136,7 @@ def generalised_margins(
     one, or as there are of every class, if these are fewer; all measures count each class alike.
     """
     if seen_query is None:
-        seen_query = min(spec.query, int(seen.index.may_query.sum(axis=1).min()))
+        seen_query = min(spec.query, int(seen.index.queries.min()))
     classes, dim = seen.prototypes.shape
     index = ClassIndex(unseen.labels, unseen.class_names)
     device = unseen.features.device
