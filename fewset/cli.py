@@ -125,9 +125,12 @@ def _execute(
 
     parsed = read_recipe(find_recipe(recipe), overrides or [])
     directory = out or runs / parsed.name
-    result = execute(parsed, kind, directory, resume=resume, force=force)
-    _print_result(result)
-    console.print(f"run: {directory}")
+    try:
+        _print_result(execute(parsed, kind, directory, resume=resume, force=force))
+    except KeyboardInterrupt:
+        _say(f"stopped; the same command with --resume goes on in {directory}")
+        raise
+    _say(f"run: {directory}")
 
 
 def _print_result(result: dict[str, Any]) -> None:

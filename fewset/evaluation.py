@@ -109,7 +109,7 @@ def embed_images(
 
 def evaluate(
     model: FewShotModel,
-    features: Shaped[Tensor, "items D"],
+    features: Shaped[Tensor, "items D"] | Shaped[np.ndarray, "items D"],
     labels: Int[Tensor, "items"] | Int[np.ndarray, "items"],
     spec: TaskSpec,
     *,
@@ -123,7 +123,7 @@ def evaluate(
     """
     index = ClassIndex(np.asarray(labels), class_names)
     with evaluating(model):
-        return score_tasks(model, features, index, spec, chunk=chunk, title=title)
+        return score_tasks(model, torch.as_tensor(features), index, spec, chunk=chunk, title=title)
 
 
 def evaluate_selection(model: FewShotModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:

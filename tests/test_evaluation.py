@@ -72,10 +72,10 @@ def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
         np.testing.assert_array_equal(score.per_task, scores[0].per_task)
 
 
-def test_labels_may_be_a_tensor() -> None:
+def test_the_table_may_be_of_tensors_or_of_arrays() -> None:
     features, labels = table()
     first = evaluate(model_with("identity"), features, labels, SPEC)
-    second = evaluate(model_with("identity"), features, torch.from_numpy(labels), SPEC)
+    second = evaluate(model_with("identity"), features.numpy(), torch.from_numpy(labels), SPEC)
     np.testing.assert_array_equal(first.per_task, second.per_task)
 
 

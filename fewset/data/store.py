@@ -95,10 +95,16 @@ class ImageSet:
         if domain is not None and self.domains is not None:
             chosen &= self.domains == self.domain_names.index(domain)
         rows = np.flatnonzero(chosen)
+        if not len(rows):
+            where = f"the split {split!r} of {self.name!r}" + (f" in the domain {domain!r}" if domain else "")
+            raise UserError(f"{where} has no items; its splits: {self._counts()}; import more classes")
         if domain is not None or self.origins is None or self.domains is None:
             # Origins tie items of different domains together; within one domain they forbid nothing.
             return Selection(rows, self.labels[rows], self.class_names)
         return Selection(rows, self.labels[rows], self.class_names, self.origins[rows], self.domains[rows])
+
+    def _counts(self) -> str:
+        return ", ".join(f"{split} {counts['items']}" for split, counts in self.manifest["counts"].items())
 
     def verify(self) -> None:
         """Read every byte and compare with the digest; opening trusts a file of the right size and date."""

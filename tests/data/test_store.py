@@ -110,6 +110,14 @@ def test_select_lists_what_is_known(birds: Path) -> None:
         opened.select("train", "inc")
 
 
+def test_a_split_without_items_is_refused() -> None:
+    make(splits=np.zeros(ITEMS, dtype=np.int64))
+    with pytest.raises(
+        UserError, match="the split 'val' of 'birds' has no items; its splits: train 23, val 0"
+    ):
+        open_set("birds").select("val")
+
+
 def test_a_set_that_has_no_domains_says_so() -> None:
     make(domains=None, domain_names=())
     with pytest.raises(UserError, match="Known: none"):
