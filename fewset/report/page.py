@@ -69,7 +69,7 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
 
 def _sentences(item: Comparison) -> list[str]:
     sentences = []
-    tasks = f"{item.result.tasks:,} tasks"
+    tasks = f"{item.tasks:,} tasks"
     if item.alone:
         sentences.append(f"{item.label} reaches {text_of(item.result.score)} % on {tasks}.")
     if item.difference is not None:

@@ -21,8 +21,9 @@ from fewset.training.run import METRICS, RECIPE, RESULT
 
 FORMAT = 1
 
-# Two results are paired, task by task, only when all of these agree.
-TASK_FIELDS = ("data_digest", "split", "domain", "setting", "seen", "way", "shot", "query", "tasks", "seed")
+# Two results are paired, task by task, only when all of these agree. Their number of tasks may differ: task
+# number i is the same task in both, so they are paired on those that both were scored on.
+TASK_FIELDS = ("data_digest", "split", "domain", "setting", "seen", "way", "shot", "query", "seed")
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "run": (str,),
@@ -143,6 +144,7 @@ class Comparison(NamedTuple):
     baseline: str | None
     difference: Difference | None
     alone: bool
+    tasks: int  # that the difference is over
 
 
 def read_results(runs: Sequence[Path]) -> list[Result]:
@@ -198,19 +200,21 @@ def compare_results(results: Sequence[Result], baseline: int | None = None) -> l
             baseline=None if other is result else labels[other],
             difference=None if other is result else difference(result, other),
             alone=others.count(result) == 1 and other is result,
+            tasks=min(result.tasks, other.tasks),
         )
         for result, other in zip(results, others, strict=True)
     ]
 
 
 def difference(first: Result, second: Result) -> Difference:
-    """The paired difference first - second, or an error that says why there is none."""
+    """The paired difference first - second on the tasks of both, or an error that says why there is none."""
     if differing_fields(first, second):
         raise UserError(
             f"{first.path} and {second.path} are not on the same tasks ({describe_fields(first, second)}); "
             "score both alike with `fewset eval`"
         )
-    return compare(first.score, second.score)
+    shared = min(first.tasks, second.tasks)
+    return compare(*(Score.of(result.score.per_task[:shared]) for result in (first, second)))
 
 
 def differing_fields(first: Result, second: Result) -> list[str]:

@@ -113,10 +113,16 @@ def test_results_on_other_tasks_are_not_paired(make_run: MakeRun, field: str) ->
     assert [item.alone for item in compare_results([first, second])] == [True, True]
 
 
-def test_a_different_number_of_tasks_is_not_paired(make_run: MakeRun) -> None:
-    first, second = read_result(make_run("a")), read_result(make_run("b", per_task(0, tasks=43)))
-    assert differing_fields(first, second) == ["tasks"]
-    assert set(OTHER) | {"tasks"} == set(TASK_FIELDS)
+def test_different_numbers_of_tasks_are_paired_on_those_of_both(make_run: MakeRun) -> None:
+    many, few = per_task(0, tasks=43), per_task(1, tasks=31)
+    first, second = read_result(make_run("a", many)), read_result(make_run("b", few))
+    assert differing_fields(first, second) == []
+    assert set(OTHER) == set(TASK_FIELDS)
+    differences = many[:31].astype(np.float64) - few
+    got = difference(first, second)
+    assert got.mean == pytest.approx(differences.mean())
+    assert got.ci95 == pytest.approx(1.96 * differences.std(ddof=1) / 31**0.5)
+    assert [item.tasks for item in compare_results([first, second])] == [43, 31]
 
 
 def test_the_difference_is_paired(make_run: MakeRun) -> None:
