@@ -135,9 +135,18 @@ def _execute(
 
 def _print_result(result: dict[str, Any]) -> None:
     tasks = f"{result['way']}-way {result['shot']}-shot, {result['tasks']:,} tasks"
+    place = f"{result['data']}/{result['split']}"
+    if result["setting"] != "standard":
+        tasks = f"{result['setting']}, {tasks}"
     if result["before"]:
         _say(f"before adaptation: {_percent(result['before'])}")
-    _say(f"{result['method']} on {result['data']}/{result['split']}, {tasks}: {_percent(result)}")
+    for name, score in result.get("scores", {}).items():
+        _say(f"{name.replace('_', ' ')}: {_percent(score)}")
+    if "calibration" in result:
+        _say(
+            f"constant: {result['calibration']['constant']}, area of the curve: {result['curve']['area']:.4f}"
+        )
+    _say(f"{result['method']} on {place}, {tasks}: {_percent(result)}")
 
 
 def _percent(score: dict[str, Any]) -> str:
@@ -190,6 +199,37 @@ def evaluate(
     query: Annotated[int | None, typer.Option(help="Queries a class.")] = None,
     tasks: Annotated[int | None, typer.Option(help="How many tasks.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the tasks.")] = None,
+    setting: Annotated[
+        str, typer.Option(help="standard, transductive, generalised or cross-domain.")
+    ] = "standard",
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            help="Transductive: dagger (default), dagger-adapted-queries, double-dagger, "
+            "double-dagger-published or semi-protonet."
+        ),
+    ] = None,
+    support_domain: Annotated[
+        str | None, typer.Option(help="Cross-domain: where the labelled items are from.")
+    ] = None,
+    query_domain: Annotated[
+        str | None, typer.Option(help="Cross-domain: where the queries are from.")
+    ] = None,
+    fixed_seen: Annotated[
+        bool | None,
+        typer.Option("--fixed-seen", help="Generalised: leave the prototypes of the seen classes unadapted."),
+    ] = None,
+    seen_query: Annotated[
+        int | None, typer.Option(min=1, help="Generalised: queries a seen class; default: as --query.")
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(help="Generalised: what the constant maximises, harmonic (default) or combined."),
+    ] = None,
+    validation_tasks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Generalised: tasks that the constant is chosen on; default: 600."),
+    ] = None,
     plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -202,7 +242,19 @@ def evaluate(
     _start(plugin)
     given = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed}
     numbers = {key: value for key, value in given.items() if value is not None}
-    result = evaluate_run(run, data=data, split=split, domain=domain, **numbers)
+    own = {
+        "variant": variant,
+        "support_domain": support_domain,
+        "query_domain": query_domain,
+        "fixed_seen": fixed_seen,
+        "seen_query": seen_query,
+        "objective": objective,
+        "validation_tasks": validation_tasks,
+    }
+    options = {key: value for key, value in own.items() if value is not None}
+    result = evaluate_run(
+        run, setting=setting, options=options, data=data, split=split, domain=domain, **numbers
+    )
     if as_json:
         print(json.dumps(result, indent=2))
     else:

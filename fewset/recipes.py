@@ -32,10 +32,19 @@ _Config = TypeVar("_Config")
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which imported image set, and which of its domains (all when none is named)."""
+    """Which imported image set, and which of its domains (all when none is named).
+
+    `hold_out` is the share of each train class that is not trained on, drawn with the recipe's seed: the
+    generalised setting takes its queries of the seen classes from it.
+    """
 
     set: str = "strokes"
     domain: str | None = None
+    hold_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hold_out < 1:
+            raise UserError(f"data.hold_out is {self.hold_out}, expected a share from 0 to less than 1")
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from fewset.errors import UserError
 from fewset.evaluation import embed_images
 from fewset.heads import FittedHead
 from fewset.model import FewShotModel
-from fewset.recipes import Recipe, build_model, recipe_text
+from fewset.recipes import Recipe, build_model, read_recipe, recipe_text
 from fewset.results import Result, evaluate_run, read_result
+from fewset.training.batches import trained_items
 from fewset.training.episodic import MetaTraining
 from fewset.training.loop import Stage, fit
 from fewset.training.pretrain import Pretraining
-from fewset.training.run import WEIGHTS, RunDirectory
+from fewset.training.run import RECIPE, WEIGHTS, RunDirectory
 from fewset.weights import initialise, load, save_weights
 
 Kind = Literal["pretrain", "train"]
@@ -28,7 +29,10 @@ def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, forc
     if resume and run.state == "finished":
         return read_result(out)
     stage = stage_for(recipe, out.parent)
-    run.begin(recipe_text(recipe), resume, force)
+    text = recipe_text(recipe)
+    if resume and (out / RECIPE).exists() and read_recipe(out / RECIPE) == recipe:
+        text = (out / RECIPE).read_text(encoding="utf-8")  # of a version that did not know every key
+    run.begin(text, resume, force)
     fit(stage, run)
     _fit_head(stage.model, recipe)
     save_weights(stage.model, recipe.model, out / WEIGHTS)
@@ -39,21 +43,37 @@ def stage_for(recipe: Recipe, beside: Path) -> Stage:
     images = open_set(recipe.data.set)
     model = build_model(recipe.model, recipe.seed)
     if recipe.pretrain is not None:
-        return Pretraining(model, images, recipe.pretrain, recipe.seed, recipe.data.domain)
+        return Pretraining(
+            model, images, recipe.pretrain, recipe.seed, recipe.data.domain, recipe.data.hold_out
+        )
     if recipe.train is None:
         raise AssertionError("a recipe has [pretrain] or [train]")
     if recipe.train.init:
         source = _find_init(recipe.train.init, beside)
+        if recipe.data.hold_out:
+            _check_held_out(recipe, source)
         initialise(model, load(source), source)
-    return MetaTraining(model, images, recipe.train, recipe.seed, recipe.data.domain)
+    return MetaTraining(model, images, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
 
 
 def _fit_head(model: FewShotModel, recipe: Recipe) -> None:
     """Give a head that wants them (SimpleShot) the features of the train split."""
     if isinstance(model.head, FittedHead):
         images = open_set(recipe.data.set)
-        rows = images.select("train", recipe.data.domain).rows
+        rows = trained_items(images, recipe.data.domain, recipe.data.hold_out, recipe.seed).rows
         model.head.fit(embed_images(model, images.images, rows, title="embedding the train split"))
+
+
+def _check_held_out(recipe: Recipe, source: Path) -> None:
+    """Refuse to start from weights that may know the items which this recipe holds out."""
+    first = read_recipe(source / RECIPE) if (source / RECIPE).exists() else None
+    if first is None or (first.data, first.seed) != (recipe.data, recipe.seed):
+        share = recipe.data.hold_out
+        raise UserError(
+            f"recipe {recipe.name!r} holds out items (data.hold_out = {share}), but {source} was not trained "
+            "without the same ones: make it with the same [data] table and seed, "
+            f"`fewset pretrain … --set data.hold_out={share} --set seed={recipe.seed}`, or hold out nothing"
+        )
 
 
 def _find_init(init: str, beside: Path) -> Path:

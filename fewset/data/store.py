@@ -52,6 +52,11 @@ class Selection:
     origins: Int64[np.ndarray, "selected"] | None = None
     domains: Int64[np.ndarray, "selected"] | None = None
 
+    def take(self, places: Int64[np.ndarray, "taken"]) -> "Selection":
+        """Some of these items."""
+        origins, domains = (None if part is None else part[places] for part in (self.origins, self.domains))
+        return Selection(self.rows[places], self.labels[places], self.class_names, origins, domains)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:

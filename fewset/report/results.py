@@ -16,13 +16,14 @@ from jaxtyping import Float, Int
 
 from fewset.errors import UserError
 from fewset.evaluation import Difference, Score, compare
+from fewset.settings.calibration import Curve
 from fewset.training.run import METRICS, RECIPE, RESULT
 
 FORMAT = 1
 
 # Two results are paired, task by task, only when all of these agree. Their number of tasks may differ: task
 # number i is the same task in both, so they are paired on those that both were scored on.
-TASK_FIELDS = ("data_digest", "split", "domain", "setting", "way", "shot", "query", "seed")
+TASK_FIELDS = ("data_digest", "split", "domain", "setting", "seen", "way", "shot", "query", "seed")
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "run": (str,),
@@ -48,6 +49,14 @@ _SCORE_FIELDS: dict[str, tuple[type, ...]] = {
     "mean": (int, float),
     "ci95": (int, float),
     "per_task": (str,),
+}
+# Fields that only some settings have; without them they are as here.
+_OPTIONAL: dict[str, tuple[tuple[type, ...], Any]] = {
+    "scores": ((dict,), {}),
+    "seen": ((str, NoneType), None),
+    "variant": ((str, NoneType), None),
+    "calibration": ((dict, NoneType), None),
+    "curve": ((dict, NoneType), None),
 }
 _NUMBER = (int, float, NoneType)
 _EPOCH: dict[str, tuple[type, ...]] = {
@@ -114,6 +123,12 @@ class Result:
     examples: Examples | None
     curves: Curves | None
     recipe: dict[str, Any]
+    # Of some settings only
+    scores: dict[str, Score]  # by name, on the same tasks
+    seen: str | None  # generalised: which items are the queries of the seen classes
+    variant: str | None  # transductive
+    constant: float | None  # generalised: what was subtracted from the scores of seen classes
+    curve: Curve | None  # generalised: seen against unseen accuracy
 
 
 class Comparison(NamedTuple):
@@ -161,6 +176,11 @@ def read_result(run: Path) -> Result:
         recipe=_recipe(directory),
         **{name: record[name] for name in _FIELDS if name not in ("before", "examples", "seconds")},
         seconds=float(record["seconds"]),
+        scores={name: reader.score(score, record["tasks"]) for name, score in record["scores"].items()},
+        seen=record["seen"],
+        variant=record["variant"],
+        constant=None if record["calibration"] is None else reader.constant(record["calibration"]),
+        curve=None if record["curve"] is None else reader.curve(record["curve"]),
     )
 
 
@@ -220,7 +240,7 @@ def _labels(results: Sequence[Result]) -> list[str]:
     """A name for each result, as short as tells it from the others."""
     candidates = [
         (
-            result.method,
+            ", ".join(filter(None, (result.method, result.variant))),
             f"{result.method}, {result.way}-way {result.shot}-shot",
             f"{result.method} ({result.run})",
             f"{result.method} ({result.path})",
@@ -242,15 +262,22 @@ class _Reader:
         record = self._object(self._text())
         if record.get("format") != FORMAT:
             raise self._broken(self.file, f"has format {record.get('format')!r}, expected {FORMAT}")
-        self._check(record, _FIELDS | _SCORE_FIELDS)
+        record = {name: default for name, (_, default) in _OPTIONAL.items()} | record
+        self._check(record, _FIELDS | _SCORE_FIELDS | {name: kinds for name, (kinds, _) in _OPTIONAL.items()})
+        for name, score in record["scores"].items():
+            if not isinstance(score, dict):
+                raise self._broken(self.file, f"has {score!r} as the score {name!r}, expected an object")
+            self._check(score, _SCORE_FIELDS)
         if record["before"] is not None:
             self._check(record["before"], _SCORE_FIELDS)
         elif record["examples"] is not None:
             raise self._broken(self.file, "has examples of an adaptation, but no score before it")
         # Names end up in terminals, tables and pages: one line of visible characters each.
-        for name in ("run", "method", "setting", "data", "split", "domain"):
-            if not (record[name] or "").isprintable():
-                raise self._broken(self.file, f"has control characters in {name}: {record[name]!r}")
+        names = ("run", "method", "setting", "data", "split", "domain", "seen", "variant")
+        texts = {name: record[name] for name in names} | {"scores": "".join(record["scores"])}
+        for name, text in texts.items():
+            if not (text or "").isprintable():
+                raise self._broken(self.file, f"has control characters in {name}: {text!r}")
         return record
 
     def score(self, record: dict[str, Any], tasks: int) -> Score:
@@ -269,6 +296,26 @@ class _Reader:
                 f"{record['mean']:.6f} ± {record['ci95']:.6f}",
             )
         return score
+
+    def constant(self, calibration: dict[str, Any]) -> float:
+        return float(self._numbers([calibration.get("constant")], "the calibration constant")[0])
+
+    def curve(self, curve: dict[str, Any]) -> Curve:
+        constants, seen, unseen = (
+            self._numbers(curve.get(name), f"the curve's {name}") for name in ("constants", "seen", "unseen")
+        )
+        if not len(constants) == len(seen) == len(unseen):
+            raise self._broken(self.file, "has a curve whose parts differ in length")
+        return Curve(constants, seen, unseen, float(self._numbers([curve.get("area")], "the area")[0]))
+
+    def _numbers(self, values: Any, what: str) -> Float[np.ndarray, "n"]:
+        """A list of numbers, in which the infinite ones are written as "inf" and "-inf"."""
+        good = isinstance(values, list) and all(
+            type(value) in (int, float) or value in ("inf", "-inf") for value in values
+        )
+        if not good:
+            raise self._broken(self.file, f"has {values!r} for {what}, expected numbers")
+        return np.array([float(value) for value in values], dtype=np.float64)
 
     def examples(self, name: str) -> Examples | None:
         file, archive = self._load(name)

@@ -1,4 +1,4 @@
-"""From rows of an image store to what a backbone takes, while training."""
+"""Which items are trained on, and from their rows in an image store to what a backbone takes."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,9 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from fewset.data.augment import augment
+from fewset.data.store import ImageSet, Selection
 from fewset.model import FewShotModel
+from fewset.sampling import hold_out
 
 
 def load_batch(
@@ -22,3 +24,9 @@ def load_batch(
     device = next(model.parameters()).device
     pixels = torch.from_numpy(images[rows]).permute(0, 3, 1, 2).to(device)
     return model.prepare(augment(pixels, steps, model.input_size, seed))
+
+
+def trained_items(images: ImageSet, domain: str | None, share: float, seed: int) -> Selection:
+    """The items of the train split, less the share of each class that is held out (none where it is 0)."""
+    train = images.select("train", domain)
+    return train.take(hold_out(train.labels, share, seed).train) if share else train

@@ -14,7 +14,7 @@ from fewset.losses import Scored, contrastive_logits, task_loss
 from fewset.model import FewShotModel
 from fewset.sampling import TaskSpec, mix, sample_tasks
 from fewset.similarity import Similarity
-from fewset.training.batches import load_batch
+from fewset.training.batches import load_batch, trained_items
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -62,11 +62,17 @@ class MetaTraining:
     title = "meta-training"
 
     def __init__(
-        self, model: FewShotModel, images: ImageSet, config: TrainConfig, seed: int, domain: str | None = None
+        self,
+        model: FewShotModel,
+        images: ImageSet,
+        config: TrainConfig,
+        seed: int,
+        domain: str | None = None,
+        held_out: float = 0.0,
     ) -> None:
         self.model = self.module = model
         self.images, self.config, self.seed = images, config, seed
-        self.train, self.val = images.select("train", domain), images.select("val", domain)
+        self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index = class_index(self.train)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.optimiser_config = config.optimiser

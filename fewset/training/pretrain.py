@@ -12,7 +12,7 @@ from fewset.errors import UserError
 from fewset.evaluation import Score, evaluate_selection
 from fewset.model import FewShotModel
 from fewset.sampling import TaskSpec, mix
-from fewset.training.batches import load_batch
+from fewset.training.batches import load_batch, trained_items
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -57,9 +57,10 @@ class Pretraining:
         config: PretrainConfig,
         seed: int,
         domain: str | None = None,
+        held_out: float = 0.0,
     ) -> None:
         self.model, self.images, self.config, self.seed = model, images, config, seed
-        self.train, self.val = images.select("train", domain), images.select("val", domain)
+        self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         torch.manual_seed(mix(seed, 0, 3))
         self.classifier = nn.Linear(model.dim, len(classes))
