@@ -36,8 +36,16 @@ class FewShotModel(nn.Module):
             raise known("average", average, get_args(Average))
         self.backbone, self.adapter, self.head = backbone, adapter, head
         self.average, self.transductive = average, transductive
-        self.dim: int = backbone.dim  # type: ignore[assignment]  # the backbone's contract
-        self.input_size: int = backbone.input_size  # type: ignore[assignment]
+
+    @property
+    def dim(self) -> int:
+        """The embedding size, which the backbone knows."""
+        return self.backbone.dim  # type: ignore[return-value]
+
+    @property
+    def input_size(self) -> int:
+        """Pixels a side of the images that the backbone takes."""
+        return self.backbone.input_size  # type: ignore[return-value]
 
     def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
         """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""
