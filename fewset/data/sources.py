@@ -68,7 +68,7 @@ def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
         try:
             # `ZipFile` guards its file handle with a lock of its own, so threads may share it.
             return archive.read(file)
-        # RuntimeError: encrypted, or an unknown kind of compression (NotImplementedError).
+        # RuntimeError: encrypted, or an unknown kind of compression (a subclass of it).
         except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise OSError(f"cannot be read from the zip file: {error}") from error
 
