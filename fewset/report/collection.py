@@ -18,8 +18,8 @@ _KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "examples.npz")
 _INTRODUCTION = """# Measured results
 
 Made by `fewset results` from the files beside this page; nothing here is written by hand. Accuracies are the
-mean over tasks with its 95 % interval; differences are paired on the same tasks. Each row is one training run with
-one seed: the interval says how well that run was measured, not how far another seed would land from it.
+mean over tasks with its 95 % interval; differences are paired on the same tasks. Each row is one training run
+with one seed: the interval says how well that run was measured, not how far another seed would land from it.
 """
 
 
