@@ -103,6 +103,16 @@ class Recipe:
         if not self.method:
             object.__setattr__(self, "method", "maml" if self.model.maml else self.model.adapter)
 
+    @property
+    def kind(self) -> Literal["pretrain", "train"]:
+        return "train" if self.pretrain is None else "pretrain"
+
+    @property
+    def init(self) -> str:
+        """Where the weights start from: the name of a run, or a path; empty for random weights."""
+        stage = self.pretrain or self.train
+        return stage.init if stage else ""
+
 
 def _check_maml(recipe: Recipe) -> None:
     """Refuse what has no meaning for MAML, rather than leave it out silently."""

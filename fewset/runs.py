@@ -42,17 +42,17 @@ def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, forc
 def stage_for(recipe: Recipe, beside: Path) -> Stage:
     images = open_set(recipe.data.set)
     model = build_model(recipe.model, recipe.seed)
+    if recipe.init:
+        source = _find_init(recipe.init, beside)
+        if recipe.data.hold_out:
+            _check_held_out(recipe, source)
+        initialise(model, load(source), source)
     if recipe.pretrain is not None:
         return Pretraining(
             model, images, recipe.pretrain, recipe.seed, recipe.data.domain, recipe.data.hold_out
         )
     if recipe.train is None:
         raise AssertionError("a recipe has [pretrain] or [train]")
-    if recipe.train.init:
-        source = _find_init(recipe.train.init, beside)
-        if recipe.data.hold_out:
-            _check_held_out(recipe, source)
-        initialise(model, load(source), source)
     return MetaTraining(model, images, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
 
 
@@ -77,11 +77,12 @@ def _check_held_out(recipe: Recipe, source: Path) -> None:
 
 
 def _find_init(init: str, beside: Path) -> Path:
-    """The weights that meta-training starts from: a run beside the new one, or a path."""
+    """The weights that training starts from: a run beside the new one, or a path."""
     for candidate in (beside / init, Path(init)):
         if candidate.exists():
             return candidate
     raise UserError(
-        f"train.init is {init!r}, but there is no such run in {beside} and no such path; make it first with "
-        "`fewset pretrain`, or start from elsewhere with --set train.init=PATH (empty for random weights)"
+        f"init is {init!r}, but there is no such run in {beside} and no such path; make it first with `fewset "
+        "pretrain`, or start from elsewhere with --set train.init=PATH (pretrain.init for a pre-training; "
+        "empty for random weights)"
     )

@@ -193,7 +193,7 @@ def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
 
 SMALLEST = ["data.set=tiny", "model.backbone_options.input_size=16", "evaluate.way=3", "evaluate.query=2"]
 SMALLEST_STAGE = {
-    "pretrain": ["pretrain.batch=3"],
+    "pretrain": ["pretrain.init=", "pretrain.batch=3"],
     "train": ["train.init=", "train.way=3", "train.shot=1", "train.query=2"],
 }
 

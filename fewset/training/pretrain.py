@@ -19,8 +19,13 @@ from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """The defaults are those of the paper's ConvNet on miniImageNet."""
+    """The defaults are those of the paper's ConvNet on miniImageNet.
 
+    `init` is where the backbone starts from, as in meta-training: another pre-training at a smaller image
+    size, for example, which costs a fraction.
+    """
+
+    init: str = ""
     epochs: int = 800
     batch: int = 128
     augment: tuple[str, ...] = ("resized_crop", "color_jitter", "flip")

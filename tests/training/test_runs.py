@@ -16,7 +16,7 @@ import torch
 from fewset.data.store import ImageSet
 from fewset.errors import UserError
 from fewset.recipes import Recipe, parse_recipe
-from fewset.runs import execute
+from fewset.runs import execute, stage_for
 from fewset.training import loop
 from fewset.training.run import RunDirectory
 from fewset.weights import load
@@ -55,6 +55,20 @@ def runs(tmp_path: Path) -> Path:
     """A directory of runs with the pre-trained one in it."""
     execute(recipe(PRETRAIN, epochs=1), "pretrain", tmp_path / "runs" / "pre")
     return tmp_path / "runs"
+
+
+def test_pretraining_starts_from_another_at_a_smaller_size(runs: Path) -> None:
+    larger = {
+        **PRETRAIN,
+        "name": "larger",
+        "model": {**MODEL, "backbone_options": {"input_size": 20, "dim": 8}},
+    }
+    stage = stage_for(recipe(larger, init="pre"), runs)
+    first = load(runs / "pre").backbone.state_dict()
+    assert all(torch.equal(value, first[name]) for name, value in stage.model.backbone.state_dict().items())
+    assert stage.model.input_size == 20
+    with pytest.raises(UserError, match="init is 'absent'"):
+        stage_for(recipe(larger, init="absent"), runs)
 
 
 def test_a_run_directory_holds_what_the_contract_names(runs: Path) -> None:
