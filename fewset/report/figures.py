@@ -41,6 +41,7 @@ _STYLE = {
     "grid.color": "#E8E8E8",
     "legend.frameon": False,
     "text.color": INK,
+    "svg.hashsalt": "fewset",
     "text.parse_math": False,  # a dollar in a name is a dollar
     "xtick.color": INK,
     "ytick.color": INK,
@@ -48,7 +49,7 @@ _STYLE = {
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
     """matplotlib's own defaults and ours, whatever the user's matplotlibrc says; put back afterwards."""
     with matplotlib.style.context(["default", _STYLE]):
         yield
@@ -56,13 +57,22 @@ def _style() -> Iterator[None]:
 
 def png(figure: Figure) -> bytes:
     """The picture's bytes: the same figure always gives the same bytes, so no version or date is in them."""
+    return _bytes(figure, "png", {"Software": None})
+
+
+def svg(figure: Figure) -> bytes:
+    """The same for print: without a date, and with the same names for its parts each time."""
+    return _bytes(figure, "svg", {"Date": None, "Creator": None})
+
+
+def _bytes(figure: Figure, form: str, metadata: dict[str, Any]) -> bytes:
     out = io.BytesIO()
-    with _style():
-        figure.savefig(out, format="png", metadata={"Software": None})
+    with style():
+        figure.savefig(out, format=form, metadata=metadata)
     return out.getvalue()
 
 
-@_style()
+@style()
 def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
     """The accuracies with their intervals and, where there are any, the paired differences."""
     paired = any(item.difference for item in comparisons)
@@ -72,7 +82,7 @@ def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
     for row, item in enumerate(comparisons):
         if item.result.before is not None:
             _interval(left, row + 0.24, item.result.before, FAINT, markerfacecolor="white", markersize=5)
-        _interval(left, row, item.result.score, _colour(row), label=True)
+        _interval(left, row, item.result.score, colour_of(row), label=True)
     if any(item.result.before for item in comparisons):
         unadapted = Line2D([], [], marker="o", color=FAINT, markerfacecolor="white", markersize=5)
         figure.legend([unadapted], ["without adaptation"], loc="outside lower left")
@@ -82,9 +92,9 @@ def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
         axes.axvline(0, color=FAINT, linewidth=1)
         for row, item in enumerate(comparisons):
             if item.difference is not None:
-                _interval(axes, row, item.difference, _colour(row), label=True)
+                _interval(axes, row, item.difference, colour_of(row), label=True)
             elif not item.alone:
-                axes.plot(0, row, "o", color=_colour(row))
+                axes.plot(0, row, "o", color=colour_of(row))
     for axes in (left, *right):
         axes.grid(axis="x")
         axes.margins(x=0.25)
@@ -94,7 +104,7 @@ def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
     return figure
 
 
-@_style()
+@style()
 def training_figure(comparisons: Sequence[Comparison]) -> Figure | None:
     """Loss, training and validation accuracy of each epoch; a star marks the weights that were kept."""
     trained: dict[Path, tuple[str, Curves]] = {}
@@ -113,7 +123,7 @@ def training_figure(comparisons: Sequence[Comparison]) -> Figure | None:
         axes.grid()
     handles = {}
     for place, (label, curves) in enumerate(trained.values()):
-        colour, line = _colour(place), LINES[place // len(COLOURS) % len(LINES)]
+        colour, line = colour_of(place), LINES[place // len(COLOURS) % len(LINES)]
         marker = "o" if len(curves.epoch) == 1 else ""  # a line of one point would not be seen
         validation, band = 100 * curves.val_accuracy, 100 * curves.val_ci95
         for axes, values in zip(panels, (curves.loss, 100 * curves.accuracy, validation), strict=True):
@@ -130,7 +140,7 @@ def training_figure(comparisons: Sequence[Comparison]) -> Figure | None:
     return figure
 
 
-@_style()
+@style()
 def adaptation_figure(examples: Examples) -> Figure:
     """The first figure of the paper: prototypes before and after adaptation, among the queries of their task.
 
@@ -179,7 +189,7 @@ def _task_panel(axes: Axes, examples: Examples, place: int) -> None:
         (points[place] - centre) @ plane.T for points in (examples.query, examples.before, examples.after)
     )
     for number in range(len(before)):
-        colour, marker = _colour(number), MARKERS[number // len(COLOURS) % len(MARKERS)]
+        colour, marker = colour_of(number), MARKERS[number // len(COLOURS) % len(MARKERS)]
         own = query[examples.query_labels[place] == number]
         axes.scatter(own[:, 0], own[:, 1], s=16, color=colour, marker=marker, alpha=0.5, linewidth=0)
         arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.4, "shrinkA": 4, "shrinkB": 4}
@@ -219,5 +229,5 @@ def _interval(axes: Axes, row: float, estimate: Any, colour: str, label: bool = 
         )
 
 
-def _colour(place: int) -> str:
+def colour_of(place: int) -> str:
     return COLOURS[place % len(COLOURS)]

@@ -5,11 +5,22 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fewset.evaluation import Difference, Score
 from fewset.report.results import Comparison, Result, compare_results, describe_fields
 
-Cell = Score | Difference | str | None
+
+class Estimate(NamedTuple):
+    """A mean and half its 95 % interval, as fractions, without the values that they were taken of."""
+
+    mean: float
+    ci95: float | None  # None where there is no interval
+    decimals: int = 2
+    mark: str = ""  # leads to a note
+
+
+Cell = Score | Difference | Estimate | str | None
 
 
 @dataclass(frozen=True)
@@ -105,6 +116,9 @@ def text_of(cell: Cell) -> str:
             return f"{100 * cell.mean:+z.2f} ± {100 * cell.ci95:.2f}"
         case Score():
             return f"{100 * cell.mean:.2f} ± {100 * cell.ci95:.2f}"
+        case Estimate():
+            half = "" if cell.ci95 is None else f" ± {100 * cell.ci95:.{cell.decimals}f}"
+            return f"{100 * cell.mean:.{cell.decimals}f}{half}{cell.mark}"
 
 
 def plain_text(table: Table) -> str:
@@ -130,12 +144,12 @@ def markdown_text(table: Table) -> str:
         return f"| {' | '.join(cells)} |"
 
     lines = [
-        f"{_markdown(table.title)}",
+        f"{escape_markdown(table.title)}",
         "",
-        line([_markdown(column.title) for column in table.columns]),
+        line([escape_markdown(column.title) for column in table.columns]),
         line(["---:" if column.estimate else ":---" for column in table.columns]),
-        *(line([_markdown(text_of(cell)) for cell in row]) for row in table.rows),
-        *(f"\n{_markdown(note)}" for note in table.notes),
+        *(line([escape_markdown(text_of(cell)) for cell in row]) for row in table.rows),
+        *(f"\n{escape_markdown(note)}" for note in table.notes),
     ]
     return "\n".join(lines) + "\n"
 
@@ -152,12 +166,14 @@ def csv_text(table: Table) -> str:
     for row in table.rows:
         fields: list[str] = []
         for column, cell in zip(table.columns, row, strict=True):
-            if isinstance(cell, Score | Difference):
-                fields += [f"{100 * cell.mean:z.2f}", f"{100 * cell.ci95:.2f}"]
-            elif column.estimate:
-                fields += ["", ""]
-            else:
-                fields += [cell or ""]
+            match cell:
+                case Score() | Difference():
+                    fields += [f"{100 * cell.mean:z.2f}", f"{100 * cell.ci95:.2f}"]
+                case Estimate():
+                    mean, _, half = text_of(cell._replace(mark="")).partition(" ± ")
+                    fields += [mean, half]
+                case _:
+                    fields += ["", ""] if column.estimate else [cell or ""]
         writer.writerow(fields)
     return out.getvalue()
 
@@ -169,8 +185,11 @@ def latex_text(table: Table) -> str:
         return "    " + " & ".join(cells) + r" \\"
 
     def cell_of(cell: Cell) -> str:
+        if isinstance(cell, Estimate) and cell.mark:
+            return cell_of(cell._replace(mark="")) + _latex(cell.mark)
         text = text_of(cell)
-        return "$" + text.replace("±", r"\pm") + "$" if isinstance(cell, Score | Difference) else _latex(text)
+        number = isinstance(cell, Score | Difference | Estimate)
+        return "$" + text.replace("±", r"\pm") + "$" if number else _latex(text)
 
     alignment = "".join("r" if column.estimate else "l" for column in table.columns)
     lines = [
@@ -207,7 +226,7 @@ def _setting(result: Result, name: str) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
 
 
@@ -217,6 +236,13 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
     "–": "--",
+    "→": r"$\rightarrow$",
+    "↓": r"$\downarrow$",
+    "†": r"\textdagger{}",
+    "‡": r"\textdaggerdbl{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 } | {character: f"\\{character}" for character in "&%$#_{}"}
 
 

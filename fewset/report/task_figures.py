@@ -1,0 +1,137 @@
+"""The paper's qualitative figure: the images of a task, and which of its queries are classified rightly.
+
+The paper frames right ones red and wrong ones blue. Here the colours are told apart with any colour vision,
+and a mark below each query says the same without colour, with the class that a wrong one was taken for.
+"""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, UInt8
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from fewset.errors import UserError
+from fewset.report.figures import DOWN, FAINT, UP, WIDTH, style
+
+SUPPORT_ACROSS, QUERIES_ACROSS = 5, 8  # images in a line; more go into further lines
+_STEP = 1.08  # from image to image; an image is 1 wide and 1 high
+_LINE = 1.36  # from line to line, with the marks between
+_NAMES, _GAP = 1.75, 0.5  # room for the names, and between support and queries
+_LETTER = 3.9  # points that a letter of a mark takes, at the size below
+_MARK_SIZE = 6.5
+
+
+@dataclass(frozen=True, eq=False)
+class PicturedTask:
+    """The images of a task, row n of class n, and the predicted class of each query."""
+
+    support: UInt8[np.ndarray, "N K H W 3"]
+    query: UInt8[np.ndarray, "N Q H W 3"]
+    predicted: Int[np.ndarray, "N Q"]
+    class_names: Sequence[str]
+    title: str
+
+
+class _Shape(NamedTuple):
+    """How many images stand in a line, and how many lines a class has."""
+
+    support: int
+    query: int
+    lines: int
+
+    @property
+    def query_left(self) -> float:
+        return self.support * _STEP + _GAP
+
+    @property
+    def right(self) -> float:
+        return self.query_left + self.query * _STEP
+
+
+def task_figure(
+    support: UInt8[np.ndarray, "N K H W 3"],
+    query: UInt8[np.ndarray, "N Q H W 3"],
+    predicted: Int[np.ndarray, "N Q"],
+    class_names: Sequence[str],
+    title: str,
+) -> Figure:
+    """One task: a class in each row, its support images left, its queries right."""
+    return _figure([PicturedTask(support, query, predicted, class_names, title)])
+
+
+def qualitative_figure(succeeding: PicturedTask, failing: PicturedTask) -> Figure:
+    """A task that succeeds above one that fails."""
+    return _figure([succeeding, failing])
+
+
+@style()
+def _figure(tasks: Sequence[PicturedTask]) -> Figure:
+    shapes = [_shape(task) for task in tasks]
+    wide = max(shape.right for shape in shapes)
+    heights = [_LINE * shape.lines * len(task.query) + 0.2 for task, shape in zip(tasks, shapes, strict=True)]
+    inches = WIDTH / (_NAMES + wide + 0.2)  # of an image
+    figure = Figure(
+        figsize=(WIDTH, 0.4 + sum(0.45 + inches * height for height in heights)), layout="constrained"
+    )
+    panels = figure.subplots(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for task, shape, height, axes in zip(tasks, shapes, heights, panels, strict=True):
+        _draw(axes, task, shape, letters=int(72 * inches * _STEP / _LETTER))
+        axes.set_xlim(-_NAMES, wide)
+        axes.set_ylim(height, -0.3)
+        axes.set_aspect("equal")
+        axes.set_axis_off()
+    frames = [Rectangle((0, 0), 1, 1, fill=False, edgecolor=colour, linewidth=2) for colour in (UP, DOWN)]
+    labels = ["✓ right", "✗ wrong, with the class it was taken for"]
+    figure.legend(frames, labels, loc="outside lower left", ncols=2)
+    return figure
+
+
+def _shape(task: PicturedTask) -> _Shape:
+    way, shot, queries = len(task.support), task.support.shape[1], task.query.shape[1]
+    if len(task.class_names) != way:
+        raise UserError(f"got {len(task.class_names)} class names, expected {way}, one for each class")
+    if task.predicted.size and not ((task.predicted >= 0) & (task.predicted < way)).all():
+        raise UserError(
+            f"got predicted classes outside 0..{way - 1}, expected the number of a class of the task"
+        )
+    across = min(shot, SUPPORT_ACROSS), min(queries, QUERIES_ACROSS)
+    return _Shape(*across, lines=max(-(-shot // across[0]), -(-queries // across[1])))
+
+
+def _draw(axes: Axes, task: PicturedTask, shape: _Shape, letters: int) -> None:
+    """Draw a task; so many letters fit below an image."""
+    right = int((task.predicted == np.arange(len(task.query))[:, None]).sum())
+    axes.set_title(f"{task.title}: {right} of {task.predicted.size} right")
+    for text, left in (("support", 0.0), ("queries", shape.query_left)):
+        axes.text(left, -0.1, text, color=FAINT)
+    for number, name in enumerate(task.class_names):
+        top = number * shape.lines * _LINE
+        label = "\n".join(textwrap.wrap(f"{number + 1} {name}", 15, max_lines=4, placeholder=" …"))
+        axes.text(-0.15, top + 0.5, label, ha="right", va="center")
+        for place, image in enumerate(task.support[number]):
+            _image(axes, image, place % shape.support * _STEP, top + place // shape.support * _LINE)
+        for place, (image, predicted) in enumerate(
+            zip(task.query[number], task.predicted[number], strict=True)
+        ):
+            left = shape.query_left + place % shape.query * _STEP
+            below = top + place // shape.query * _LINE
+            _image(axes, image, left, below)
+            correct = predicted == number
+            colour = UP if correct else DOWN
+            frame = Rectangle((left, below), 1, 1, fill=False, edgecolor=colour, linewidth=2)
+            axes.add_patch(frame)
+            mark = "✓" if correct else _short(f"✗ {predicted + 1} {task.class_names[predicted]}", letters)
+            axes.text(left + 0.5, below + 1.05, mark, fontsize=_MARK_SIZE, ha="center", va="top")
+
+
+def _image(axes: Axes, image: UInt8[np.ndarray, "H W 3"], left: float, top: float) -> None:
+    axes.imshow(image, extent=(left, left + 1, top + 1, top))
+
+
+def _short(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
