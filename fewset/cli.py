@@ -310,6 +310,106 @@ def results(
         _say(f"page: {write_page(directory)}")
 
 
+OnOption = Annotated[
+    str,
+    typer.Option(help="Which recipes: the beginning of their names, such as strokes or miniimagenet/conv4."),
+]
+StudyTasksOption = Annotated[
+    int | None, typer.Option(min=2, help="How many tasks a number is over; default: the recipe's.")
+]
+StudyOutOption = Annotated[Path, typer.Option(help="Where the tables and figures go.")]
+
+
+@app.command()
+def paper(
+    name: Annotated[
+        str | None, typer.Argument(help="A table or figure; without one, all of them are listed.")
+    ] = None,
+    on: OnOption = "strokes",
+    overrides: SetOption = None,
+    runs: RunsOption = Path("runs"),
+    out: StudyOutOption = Path("paper"),
+    tasks: StudyTasksOption = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Only draw what the study's file already holds.")
+    ] = False,
+) -> None:
+    """A table or figure of the paper: makes the runs that are missing, goes on where it was stopped.
+
+    Example: `fewset paper transductive --on strokes`
+    """
+    from fewset.studies.paper import STUDIES
+
+    if name is None:
+        _list_studies(STUDIES)
+    else:
+        _study(name, STUDIES, on, overrides, runs, out, tasks, draw)
+
+
+@app.command()
+def ablate(
+    name: Annotated[
+        str | None, typer.Argument(help="An ablation; without one, all of them are listed.")
+    ] = None,
+    on: OnOption = "strokes",
+    overrides: SetOption = None,
+    runs: RunsOption = Path("runs"),
+    out: StudyOutOption = Path("paper"),
+    tasks: StudyTasksOption = None,
+) -> None:
+    """An ablation of the paper: runs its grid, goes on where it was stopped, writes the table.
+
+    Example: `fewset ablate heads --on strokes`
+    """
+    from fewset.studies.paper import ABLATIONS
+
+    if name is None:
+        _list_studies(ABLATIONS)
+    else:
+        _study(name, ABLATIONS, on, overrides, runs, out, tasks, draw=False)
+
+
+def _list_studies(studies: dict[str, Any]) -> None:
+    table = Table("name", "what it shows")
+    for name, study in studies.items():
+        table.add_row(name, (study.__doc__ or "").splitlines()[0])
+    console.print(table)
+
+
+def _study(
+    name: str,
+    studies: dict[str, Any],
+    on: str,
+    overrides: list[str] | None,
+    runs: Path,
+    out: Path,
+    tasks: int | None,
+    draw: bool,
+) -> None:
+    from fewset.errors import known
+    from fewset.report.study import render_study, study_tables
+    from fewset.report.study_file import read_study
+    from fewset.report.tables import plain_text
+
+    if name not in studies:
+        raise known("study", name, studies)
+    file = out / name / f"{name}.json"
+    pictures: list[Path] = []
+    if not draw:
+        from fewset.studies.ground import Ground
+        from fewset.studies.run import run_study
+
+        _start()
+        ground = Ground(on, runs, overrides or [], tasks, say=_say)
+        plan = studies[name](ground)
+        run_study(name, plan, ground, file)
+        pictures = plan.pictures(file.parent)
+    written = [*render_study(file), *pictures]
+    for table in study_tables(read_study(file)):
+        _say(plain_text(table))
+    _say("written: " + ", ".join(str(path) for path in (file, *written)))
+
+
 @app.command()
 def params() -> None:
     """The paper's table of parameters: each set-to-set function at 64 and 640 dimensions, computed.

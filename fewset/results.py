@@ -98,12 +98,17 @@ def evaluate_run(
             for name, score in outcome.scores.items()
         }
     environment = describe()
-    result["command"] = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    result["command"] = command_line()
     result["commit"] = environment.pop("commit")
     result["versions"] = environment
     result["seconds"] = round(seconds, 3)
     write_json(folder / (f"{stem}json" if stem else RESULT), result)
     return result
+
+
+def command_line() -> str:
+    """The command of this process, for files that say how they were made."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
 def read_result(run: Path) -> Result:

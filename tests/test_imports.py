@@ -34,6 +34,7 @@ ORDER = [
     "results",
     "runs",
     "report",
+    "studies",
     "demo",
     "plugins",
     "cli",

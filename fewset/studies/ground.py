@@ -1,0 +1,103 @@
+"""The recipes of one image set, and the runs that are made of them when a study needs them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from fewset.data.store import ImageSet, open_set
+from fewset.errors import UserError
+from fewset.recipes import Recipe, find_recipe, read_recipe
+from fewset.runs import execute
+from fewset.studies.plan import Run
+from fewset.training.run import RECIPE, RunDirectory
+
+
+class Ground:
+    """Where a study is made: `on` is how the names of its recipes begin, "strokes" or "miniimagenet/conv4".
+
+    `overrides` are the user's, for all runs; `tasks` the number of tasks, where it is not the recipe's.
+    """
+
+    def __init__(
+        self,
+        on: str,
+        runs: Path,
+        overrides: Iterable[str] = (),
+        tasks: int | None = None,
+        features: str | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.on, self.runs, self.say, self.features = on, runs, say, features
+        self.overrides = tuple(overrides)
+        self.tasks = {} if tasks is None else {"tasks": tasks}
+
+    @cached_property
+    def images(self) -> ImageSet:
+        return open_set(self.recipe(Run("pretrain")).data.set)
+
+    def recipe(self, run: Run) -> Recipe:
+        """The recipe of a run, every change made, under a name of its own if anything has changed."""
+        path = self._file(run)
+        plain = read_recipe(path, self._overrides(path))
+        changes, tags = list(run.changes), [run.tag]
+        if run.shot is not None and plain.train is not None and plain.train.shot != run.shot:
+            changes += [f"train.shot={run.shot}", f"evaluate.shot={run.shot}"]
+            tags.insert(0, f"{run.shot}shot")
+        if plain.init and run.data_changes:
+            changes.append(f"{plain.kind}.init={plain.init}-{run.tag}")
+        recipe = read_recipe(path, [*self._overrides(path), *changes])
+        return plain if recipe == plain else replace(recipe, name="-".join([plain.name, *filter(None, tags)]))
+
+    def make(self, run: Run) -> Path:
+        """The directory of a finished run; what it needs is made first."""
+        recipe = self.recipe(run)
+        directory = self.runs / recipe.name
+        if RunDirectory(directory).state == "finished":
+            if read_recipe(directory / RECIPE) != recipe:
+                raise UserError(
+                    f"{directory} was made with other settings than this study asks for; give the same --set "
+                    "as then, or another directory with --runs"
+                )
+            return directory
+        if recipe.init and RunDirectory(self.runs / recipe.init).state != "finished":
+            self.make(self._initial(run))
+        self.say(f"{recipe.kind}: {recipe.name}")
+        execute(recipe, recipe.kind, directory, resume=True)
+        return directory
+
+    def _initial(self, run: Run) -> Run:
+        """The run that another starts from: of the recipe with that name, beside its own."""
+        path = self._file(run)
+        init = read_recipe(path, self._overrides(path)).init
+        for beside in sorted(path.parent.glob("*.toml")):
+            if read_recipe(beside).name == init:
+                return Run(str(beside), tag=run.tag if run.data_changes else "", changes=run.data_changes)
+        raise UserError(
+            f"{path} starts from {init!r}, but there is neither such a run in {self.runs} nor such a recipe "
+            f"beside {path.name}"
+        )
+
+    def _file(self, run: Run) -> Path:
+        """The recipe of a method: one of its own for the number of shots, where there is one."""
+        if Path(run.method).is_file():
+            return Path(run.method)
+        on = run.on or self.on
+        endings = [f"-{run.shot}shot", ""] if run.shot is not None else ["", "-1shot"]
+        names = [f"{on}{join}{run.method}{ending}" for join in "/-" for ending in endings]
+        for name in names:
+            if Path(f"{name}.toml").is_file():
+                return Path(f"{name}.toml")
+            try:
+                return find_recipe(name)
+            except UserError:
+                continue
+        raise UserError(
+            f"there is no recipe for {run.method!r} on {on!r}; --on is how the names of recipes begin, "
+            "such as strokes, miniimagenet/conv4 or a directory with your own"
+        )
+
+    def _overrides(self, path: Path) -> list[str]:
+        """The user's changes, less those of the other stage."""
+        other = "train." if read_recipe(path).kind == "pretrain" else "pretrain."
+        return [override for override in self.overrides if not override.startswith(other)]

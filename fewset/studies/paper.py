@@ -1,0 +1,258 @@
+"""The studies: one function for each table or figure of the paper.
+
+A new one is a function from a `Ground` to a `Plan`, and a line in `STUDIES`.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from fewset.errors import UserError
+from fewset.sampling import TaskSpec
+from fewset.studies.ground import Ground
+from fewset.studies.plan import Entry, Plan, Run
+from fewset.studies.qualitative import LOOKED_AT, picture_tasks
+
+ADAPTERS = {"ProtoNet": "protonet", "BiLSTM": "bilstm", "DeepSets": "deepsets", "GCN": "gcn", "FEAT": "feat"}
+METHODS = {"MatchNet": "matchnet", "SimpleShot": "simpleshot", **ADAPTERS}
+SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
+HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
+
+
+def benchmark(_: Ground) -> Plan:
+    """The main table: every method at 1 and 5 shots."""
+    return Plan(
+        "Few-shot classification",
+        _entries(
+            Entry(row, column, Run(method, shot))
+            for row, method in METHODS.items()
+            for column, shot in SHOTS.items()
+        ),
+        corner="method",
+    )
+
+
+def ways(_: Ground) -> Plan:
+    """Interpolation and extrapolation: trained at 5 or 20 ways, scored at 5 to 20."""
+    return Plan(
+        "Tasks with other ways than in training",
+        _entries(
+            Entry(
+                row,
+                str(way),
+                Run(method, shot, *(("20-way", ("train.way=20", "train.query=5")) if trained == 20 else ())),
+                panel=f"{shot}-shot, trained {trained}-way",
+                tasks={"way": way},
+            )
+            for shot in SHOTS.values()
+            for trained in (5, 20)
+            for row, method in ADAPTERS.items()
+            for way in (5, 10, 15, 20)
+        ),
+        corner="method",
+        columns_title="ways",
+        layout="lines",
+        notes=("Training tasks have 15 queries a class at 5 ways and 5 at 20 ways.",),
+    )
+
+
+def transductive(_: Ground) -> Plan:
+    """Queries classified one by one, and together."""
+    rows = {
+        "ProtoNet": ("protonet", None),
+        "FEAT": ("feat", None),
+        "Semi-ProtoNet": ("protonet", "semi-protonet"),
+        "FEAT†": ("feat", "dagger"),
+        "FEAT‡": ("feat", "double-dagger"),
+    }
+    return Plan(
+        "Transductive few-shot classification",
+        _entries(
+            Entry(
+                row,
+                column,
+                Run(method, shot),
+                setting="transductive" if variant else "standard",
+                options={"variant": variant} if variant else {},
+            )
+            for row, (method, variant) in rows.items()
+            for column, shot in SHOTS.items()
+        ),
+        corner="method",
+        notes=(
+            "† adapts the labelled items together with the queries; ‡ also refines the prototypes with the "
+            "adapted queries, as Semi-ProtoNet does. The models are those of the first two rows, trained "
+            "without queries in the set.",
+        ),
+    )
+
+
+def generalised(_: Ground) -> Plan:
+    """Seen and unseen classes together, with the curve of one against the other."""
+    scores = {"SEEN": "seen", "UNSEEN": "unseen", "COMBINED": "combined", "harmonic mean": "harmonic"}
+    return Plan(
+        "Generalised few-shot classification",
+        _entries(
+            Entry(
+                row,
+                column,
+                Run(method, shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
+                panel=f"{shot}-shot learning",
+                setting="generalised",
+                score=score,
+            )
+            for shot in SHOTS.values()
+            for row, method in (("ProtoNet", "protonet"), ("FEAT", "feat"))
+            for column, score in scores.items()
+        ),
+        corner="method",
+        notes=(
+            "COMBINED and the harmonic mean (of seen and unseen accuracy among all classes) are at the "
+            "constant that was chosen on validation tasks.",
+        ),
+    )
+
+
+def cross_domain(ground: Ground) -> Plan:
+    """Trained in one domain; shots from it or another, queries from it or another."""
+    domains = ground.images.domain_names
+    if len(domains) < 2:
+        raise UserError(
+            f"the set {ground.images.name!r} has {len(domains) or 'no'} domains, but this study needs two; "
+            "import one with `fewset data import domains`"
+        )
+    trained = ground.recipe(Run("pretrain")).data.domain or domains[0]
+    other = next(domain for domain in domains if domain != trained)
+    columns = {"A → A": (trained, trained), "A → B": (trained, other), "B → B": (other, other)}
+    rows = {"Supervised": "pretrain", "ProtoNet": "protonet", "FEAT": "feat"}
+
+    def run(method: str) -> Run:
+        return Run(method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",))
+
+    def pictures(out: Path) -> list[Path]:
+        spec = TaskSpec(way=5, shot=1, query=5, tasks=LOOKED_AT, seed=0)
+        return picture_tasks(ground.make(run("feat")), ground.images, trained, other, spec, out)
+
+    return Plan(
+        f"Few-shot domain generalisation, trained on {trained}",
+        _entries(
+            Entry(
+                row,
+                f"{support} → {query}",
+                Run(
+                    method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",)
+                ),
+                setting="cross-domain",
+                options={"support_domain": support, "query_domain": query},
+            )
+            for row, method in rows.items()
+            for support, query in columns.values()
+        ),
+        corner="method",
+        column_keys={f"{support} → {query}": key for key, (support, query) in columns.items()},
+        pictures=pictures,
+    )
+
+
+def adaptation(_: Ground) -> Plan:
+    """The embeddings before and after adaptation."""
+    return Plan(
+        "Before against after adaptation",
+        _entries(
+            Entry(row, column, Run("feat", shot), score=score)
+            for row, score in (("Pre-Adapt", "before"), ("Post-Adapt", ""))
+            for column, shot in SHOTS.items()
+        ),
+        corner="embeddings",
+    )
+
+
+def averaging(_: Ground) -> Plan:
+    """The mean of each class before or after the set-to-set function."""
+    columns = {
+        "Pre-Avg": Run("feat", 5),
+        "Post-Avg": Run("feat", 5, "post-average", ('model.average="post"',)),
+    }
+    return Plan(
+        "Averaging before or after adaptation",
+        _entries(
+            Entry(str(shot), column, run, tasks={"shot": shot})
+            for shot in (5, 15, 30)
+            for column, run in columns.items()
+        ),
+        corner="shots",
+        notes=("Both models are trained on 5-shot tasks.",),
+    )
+
+
+def heads(_: Ground) -> Plan:
+    """The number of heads of the Transformer."""
+    return _ablation("Number of heads", "heads", "model.adapter_options.heads", (1, 2, 4, 8), usual=1)
+
+
+def layers(_: Ground) -> Plan:
+    """The number of layers of the Transformer."""
+    return _ablation("Number of layers", "layers", "model.adapter_options.layers", (1, 2, 3), usual=1)
+
+
+def contrastive(_: Ground) -> Plan:
+    """The weight of the contrastive term."""
+    return _ablation("Weight of the contrastive term", "weight", "train.balance", (10, 1, 0.1, 0.01))
+
+
+def similarity(_: Ground) -> Plan:
+    """Cosine with a temperature of its own: the paper tunes it for both."""
+    changes = (
+        'model.head_options.similarity="cosine"',
+        "model.head_options.temperature=0.1",
+        "train.contrastive_temperature=0.1",
+    )
+    rows = {"Cosine": ("cosine", changes), "Euclidean": ("", ())}
+    return Plan(
+        "Cosine similarity against Euclidean distance",
+        _entries(
+            Entry(row, column, Run("feat", shot, *changed))
+            for row, changed in rows.items()
+            for column, shot in SHOTS.items()
+        ),
+        corner="similarity",
+        notes=("Cosines are divided by a temperature of 0.1, distances by that of the recipe.",),
+    )
+
+
+def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual: float | None = None) -> Plan:
+    """FEAT with one key of its recipe at each of the values; at the usual one it is the recipe as it is."""
+    return Plan(
+        title,
+        _entries(
+            Entry(
+                str(value),
+                column,
+                Run("feat", shot, *(() if value == usual else (f"{corner}-{value}", (f"{key}={value}",)))),
+            )
+            for value in values
+            for column, shot in SHOTS.items()
+        ),
+        corner=corner,
+    )
+
+
+def _entries(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    return tuple(entries)
+
+
+ABLATIONS: dict[str, Callable[[Ground], Plan]] = {
+    "adaptation": adaptation,
+    "averaging": averaging,
+    "heads": heads,
+    "layers": layers,
+    "contrastive": contrastive,
+    "similarity": similarity,
+}
+STUDIES: dict[str, Callable[[Ground], Plan]] = {
+    "benchmark": benchmark,
+    "ways": ways,
+    "transductive": transductive,
+    "generalised": generalised,
+    "cross-domain": cross_domain,
+    **ABLATIONS,
+}
