@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, Shaped
 
-from fewset.data.feature_files import HDF5_SUFFIXES, ArrayFile, open_arrays
+from fewset.data.feature_files import SUFFIXES, ArrayFile, open_arrays
 from fewset.data.features import LAYOUT, FeatureTable, open_features, random_order, table_path, write_features
 from fewset.errors import UserError
 from fewset.progress import progress
@@ -121,10 +121,9 @@ def _files(source: Path) -> list[Path]:
     """The file itself, or those of a directory: training rows first, then queries."""
     if not source.is_dir():
         return [source]
-    suffixes = (*HDF5_SUFFIXES, ".npz")
     found = []
     for stems in (("train",), ("val", "test")):
-        files = [source / f"{stem}{suffix}" for stem in stems for suffix in suffixes]
+        files = [source / f"{stem}{suffix}" for stem in stems for suffix in SUFFIXES]
         there = [file for file in files if file.is_file()]
         if len(there) != 1:
             raise UserError(
