@@ -4,14 +4,18 @@ import json
 import sys
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from fewset import __version__
-from fewset.errors import UserError
+from fewset.errors import UserError, known
+
+if TYPE_CHECKING:
+    from fewset.data.features import FeatureTable
+    from fewset.data.store import ImageSet
 
 app = typer.Typer(
     name="fewset",
@@ -21,7 +25,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Import image sets and look at them.", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Import image sets and tables of features, and look at them.", no_args_is_help=True
+)
 app.add_typer(data_app, name="data")
 console = Console(highlight=False, soft_wrap=True)
 
@@ -44,9 +50,9 @@ PluginOption = Annotated[
     ),
 ]
 # The names of the files, which takes no import: help is quick.
-_KINDS = ", ".join(
-    module.name for module in iter_modules([str(Path(__file__).parent / "data" / "importers")])
-)
+_IMPORTERS = [module.name for module in iter_modules([str(Path(__file__).parent / "data" / "importers")])]
+_KINDS = sorted([*_IMPORTERS, "features"])
+NameArgument = Annotated[str, typer.Argument(help="An imported set, or a table of features.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -191,17 +197,23 @@ def train(
 @app.command("eval")
 def evaluate(
     run: RunArgument,
-    data: Annotated[str | None, typer.Option(help="An imported set; default: the recipe's.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="An imported set, or a table of features; default: the recipe's.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="train, val or test; default: the recipe's.")] = None,
     domain: Annotated[str | None, typer.Option(help="One domain of the set.")] = None,
     way: Annotated[int | None, typer.Option(help="Classes in a task.")] = None,
     shot: Annotated[int | None, typer.Option(help="Labelled items a class.")] = None,
     query: Annotated[int | None, typer.Option(help="Queries a class.")] = None,
-    tasks: Annotated[int | None, typer.Option(help="How many tasks.")] = None,
+    tasks: Annotated[int | None, typer.Option(help="How many tasks; low-shot: trials.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the tasks.")] = None,
     setting: Annotated[
-        str, typer.Option(help="standard, transductive, generalised or cross-domain.")
-    ] = "standard",
+        str | None,
+        typer.Option(
+            help="standard (default), transductive, generalised or cross-domain; for a run on a table of "
+            "features: low-shot."
+        ),
+    ] = None,
     variant: Annotated[
         str | None,
         typer.Option(
@@ -230,6 +242,19 @@ def evaluate(
         int | None,
         typer.Option(min=1, help="Generalised: tasks that the constant is chosen on; default: 600."),
     ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            help="Low-shot: the probability that a query is of an unseen class (default: 0.8), or auto: "
+            "chosen on the validation setup."
+        ),
+    ] = None,
+    setup: Annotated[
+        str | None,
+        typer.Option(
+            help="Low-shot: the classes of one setup, validation or test; default: all classes of the table."
+        ),
+    ] = None,
     plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -250,6 +275,8 @@ def evaluate(
         "seen_query": seen_query,
         "objective": objective,
         "validation_tasks": validation_tasks,
+        "prior": prior,
+        "setup": setup,
     }
     options = {key: value for key, value in own.items() if value is not None}
     result = evaluate_run(
@@ -259,6 +286,28 @@ def evaluate(
         print(json.dumps(result, indent=2))
     else:
         _print_result(result)
+
+
+@app.command()
+def embed(
+    run: RunArgument,
+    out: Annotated[Path, typer.Option(help="The file to write: .npz, .h5 or .hdf5.")],
+    data: Annotated[str | None, typer.Option(help="An imported image set; default: the recipe's.")] = None,
+    val: Annotated[
+        bool,
+        typer.Option("--val", help="With the val classes, as the unseen classes of a validation setup."),
+    ] = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Write the embeddings of an image set as a file of features: train classes seen, test classes unseen.
+
+    Example: `fewset embed runs/strokes-pretrain --out strokes.npz`
+    """
+    from fewset.embed import embed_set
+
+    _start(plugin)
+    rows, dim = embed_set(run, out, data, val)
+    _say(f"{out}: {rows:,} rows of {dim:,} numbers; import it with `fewset data import features {out}`")
 
 
 @app.command()
@@ -330,6 +379,10 @@ def paper(
     runs: RunsOption = Path("runs"),
     out: StudyOutOption = Path("paper"),
     tasks: StudyTasksOption = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Low-shot: a table of features; default: the set as its backbone embeds it."),
+    ] = None,
     draw: Annotated[
         bool, typer.Option("--draw", help="Only draw what the study's file already holds.")
     ] = False,
@@ -342,8 +395,10 @@ def paper(
 
     if name is None:
         _list_studies(STUDIES)
+    elif features is not None and name != "low-shot":
+        raise UserError(f"--features is not an option of {name}; leave it out, or take low-shot")
     else:
-        _study(name, STUDIES, on, overrides, runs, out, tasks, draw)
+        _study(name, STUDIES, on, overrides, runs, out, tasks, features, draw)
 
 
 @app.command()
@@ -366,7 +421,7 @@ def ablate(
     if name is None:
         _list_studies(ABLATIONS)
     else:
-        _study(name, ABLATIONS, on, overrides, runs, out, tasks, draw=False)
+        _study(name, ABLATIONS, on, overrides, runs, out, tasks)
 
 
 def _list_studies(studies: dict[str, Any]) -> None:
@@ -384,9 +439,9 @@ def _study(
     runs: Path,
     out: Path,
     tasks: int | None,
-    draw: bool,
+    features: str | None = None,
+    draw: bool = False,
 ) -> None:
-    from fewset.errors import known
     from fewset.report.study import render_study, study_tables
     from fewset.report.study_file import read_study
     from fewset.report.tables import plain_text
@@ -400,7 +455,7 @@ def _study(
         from fewset.studies.run import run_study
 
         _start()
-        ground = Ground(on, runs, overrides or [], tasks, say=_say)
+        ground = Ground(on, runs, overrides or [], tasks, features, say=_say)
         plan = studies[name](ground)
         run_study(name, plan, ground, file)
         pictures = plan.pictures(file.parent)
@@ -470,8 +525,11 @@ def import_weights(
 
 @data_app.command("import")
 def data_import(
-    kind: Annotated[str, typer.Argument(help=f"The layout: {_KINDS}.")],
-    source: Annotated[Path, typer.Argument(help="A directory or a zip file.")],
+    kind: Annotated[str, typer.Argument(help=f"The layout: {', '.join(_KINDS)}.")],
+    source: Annotated[
+        Path,
+        typer.Argument(help="A directory or a zip file; features: an HDF5 or NPZ file, or a directory."),
+    ],
     name: Annotated[
         str | None, typer.Option(help="The name of the set; default: that of the source.")
     ] = None,
@@ -481,36 +539,54 @@ def data_import(
             min=8, max=1024, help="Stored pixels a side; default: 92, or what is usual for the kind."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the class split, where the source has none.")] = 0,
+    held_out: Annotated[
+        float | None,
+        typer.Option(help="Features: the share of each class that become queries; default: 0.2."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the class split, or of the queries, where the source has none.")
+    ] = 0,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
 ) -> None:
-    """Decode the images of a directory or zip file once, into the store.
+    """Decode the images of a directory or zip file once, into the store; or copy a table of features.
 
     Example: `fewset data import folder photos/ --name birds`
     """
-    from fewset.data.importers import import_set
+    if kind not in _KINDS:
+        raise known("kind of source", kind, _KINDS)
+    of_images = {"--size": size is not None, "--skip-bad": skip_bad}
+    for option, given in of_images.items() if kind == "features" else [("--held-out", held_out is not None)]:
+        if given:
+            raise UserError(f"{option} is not an option of the kind {kind}; leave it out")
+    if kind == "features":
+        from fewset.data.feature_import import HELD_OUT, import_features
 
-    images = import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force)
-    _print_set(images.name)
+        share = HELD_OUT if held_out is None else held_out
+        _print_table(import_features(source, name, held_out=share, seed=seed, replace=force))
+    else:
+        from fewset.data.importers import import_set
+
+        _print_set(import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force))
 
 
 @data_app.command("list")
 def data_list() -> None:
-    """The imported sets.
+    """The imported sets and tables of features.
 
     Example: `fewset data list`
     """
+    from fewset.data.features import list_features, open_features
     from fewset.data.store import GENERATED, home, list_sets, open_set
 
-    table = Table("name", "items", "classes", "size", "train / val / test")
+    sets = Table("name", "items", "classes", "size", "train / val / test")
     for name in sorted({*list_sets(), *GENERATED}):
         if name in list_sets():
             manifest = open_set(name).manifest
             counts = " / ".join(f"{split['items']:,}" for split in manifest["counts"].values())
-            table.add_row(
+            sets.add_row(
                 name,
                 f"{manifest['items']:,}",
                 f"{len(manifest['class_names']):,}",
@@ -518,23 +594,31 @@ def data_list() -> None:
                 counts,
             )
         else:
-            table.add_row(name, "", "", "", "made when first used")
-    console.print(table)
-    console.print(f"in {home() / 'sets'}")
+            sets.add_row(name, "", "", "", "made when first used")
+    console.print(sets)
+    tables = Table("features", "rows", "numbers a row", "seen / unseen classes")
+    for name in list_features():
+        manifest = open_features(name).manifest
+        classes = " / ".join(f"{split['classes']:,}" for split in manifest["counts"].values())
+        tables.add_row(name, f"{manifest['rows']:,}", f"{manifest['dim']:,}", classes)
+    if tables.rows:
+        console.print(tables)
+    console.print(f"in {home()}")
 
 
 @data_app.command("info")
-def data_info(name: Annotated[str, typer.Argument(help="An imported set.")]) -> None:
-    """What a set holds and where it came from.
+def data_info(name: NameArgument) -> None:
+    """What a set or a table of features holds and where it came from.
 
     Example: `fewset data info strokes`
     """
-    _print_set(name)
+    for found in _imported(name):
+        _print_data(found)
 
 
 @data_app.command("verify")
 def data_verify(
-    name: Annotated[str, typer.Argument(help="An imported set.")],
+    name: NameArgument,
     sheet: Annotated[
         Path | None, typer.Option(help="Write a contact sheet (PNG): images of some classes.")
     ] = None,
@@ -544,23 +628,46 @@ def data_verify(
     Example: `fewset data verify strokes --sheet strokes.png`
     """
     from fewset.data.sheet import contact_sheet
-    from fewset.data.store import open_set
+    from fewset.data.store import ImageSet
     from fewset.files import write_bytes
 
-    images = open_set(name)
-    images.verify()
-    _print_set(name)
-    _say("every byte is as it was written")
-    if sheet is not None:
-        write_bytes(sheet, contact_sheet(images))
-        _say(f"contact sheet: {sheet}")
+    imported = _imported(name)
+    if sheet is not None and not isinstance(imported[0], ImageSet):
+        raise UserError(f"{name!r} is a table of features, which has no images for a --sheet; leave it out")
+    for found in imported:
+        found.verify()
+        _print_data(found)
+        _say("every byte is as it was written")
+        if sheet is not None and isinstance(found, ImageSet):
+            write_bytes(sheet, contact_sheet(found))
+            _say(f"contact sheet: {sheet}")
 
 
-def _print_set(name: str) -> None:
+def _imported(name: str) -> "list[ImageSet | FeatureTable]":
+    """What has this name: an image set, a table of features, or one of each, the image set first."""
+    from fewset.data.features import list_features, open_features
+    from fewset.data.store import GENERATED, list_sets, open_set
+
+    if Path(name).name != name:  # a path
+        return [open_features(name) if (Path(name) / "features.npy").exists() else open_set(name)]
+    sets, tables = {*list_sets(), *GENERATED}, list_features()
+    if name not in (*sets, *tables):
+        raise known("image set or table of features", name, {*sets, *tables})
+    return [*([open_set(name)] if name in sets else []), *([open_features(name)] if name in tables else [])]
+
+
+def _print_data(found: "ImageSet | FeatureTable") -> None:
+    from fewset.data.store import ImageSet
+
+    if isinstance(found, ImageSet):
+        _print_set(found)
+    else:
+        _print_table(found)
+
+
+def _print_set(images: "ImageSet") -> None:
     from fewset.data.known import warnings_for
-    from fewset.data.store import open_set
 
-    images = open_set(name)
     manifest = images.manifest
     table = Table("split", "classes", "items", title=images.name)
     for split, counts in manifest["counts"].items():
@@ -577,3 +684,19 @@ def _print_set(name: str) -> None:
     _say(f"path: {images.path}")
     for line in warnings_for(images):
         _say(f"warning: {line}")
+
+
+def _print_table(features: "FeatureTable") -> None:
+    from fewset.data.features import ROLES, SETUPS
+
+    manifest = features.manifest
+    table = Table("classes", "number", "training rows", "queries", title=f"{features.name} (features)")
+    for split, counts in manifest["counts"].items():
+        table.add_row(split, f"{counts['classes']:,}", *(f"{counts[role]:,}" for role in ROLES))
+    console.print(table)
+    if features.setups.any():
+        sizes = (f"{(features.setups == number).sum():,} for {SETUPS[number]}" for number in (1, 2))
+        _say(f"setups: {', '.join(sizes)} (classes)")
+    _say(f"{features.dim:,} numbers a row; source: {manifest['source']}")
+    _say(f"digest: {features.digest}")
+    _say(f"path: {features.path}")

@@ -18,13 +18,19 @@ from torch import nn
 
 from fewset.adapters import ADAPTERS
 from fewset.backbones import BACKBONES
+from fewset.data.features import FeatureTable, list_features, open_features
+from fewset.data.store import GENERATED, ImageSet, list_sets, open_set
 from fewset.errors import UserError, known
 from fewset.heads import HEADS
 from fewset.maml import MamlConfig, MamlModel
 from fewset.model import Average, FewShotModel
 from fewset.sampling import TaskSpec, mix
 from fewset.training.episodic import TrainConfig
+from fewset.training.features import FeatureInput
 from fewset.training.pretrain import PretrainConfig
+
+FEATURES = "features"
+"""The backbone of models on a table of features, where others embed images."""
 
 Options = dict[str, Any]
 _Config = TypeVar("_Config")
@@ -34,8 +40,9 @@ _Config = TypeVar("_Config")
 class DataConfig:
     """Which imported image set, and which of its domains (all when none is named).
 
-    `hold_out` is the share of each train class that is not trained on, drawn with the recipe's seed: the
-    generalised setting takes its queries of the seen classes from it.
+    With the backbone "features" `set` is a table of features. `hold_out` is the share of each train class
+    that is not trained on, drawn with the recipe's seed: the generalised setting takes its queries of the
+    seen classes from it.
     """
 
     set: str = "strokes"
@@ -60,6 +67,11 @@ class ModelConfig:
     average: Average = "pre"
     transductive: bool = False
     maml: MamlConfig | None = None  # replaces adapter and head
+
+    @property
+    def on_features(self) -> bool:
+        """Whether the model takes rows of a table of features, not images."""
+        return self.backbone == FEATURES
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,8 @@ class Recipe:
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if self.model.maml is not None:
             _check_maml(self)
+        if self.model.on_features:
+            _check_features(self)
         if not self.method:
             object.__setattr__(self, "method", "maml" if self.model.maml else self.model.adapter)
 
@@ -125,6 +139,31 @@ def _check_maml(recipe: Recipe) -> None:
     if problems:
         raise UserError(
             f"recipe {recipe.name!r} sets {', '.join(problems)}: MAML has no such thing; remove it"
+        )
+
+
+def _check_features(recipe: Recipe) -> None:
+    """Refuse what has no meaning on a table of features, rather than leave it out silently."""
+    if recipe.train is None:
+        raise UserError(
+            f"recipe {recipe.name!r} pre-trains on features, but there are no images to learn them from; "
+            "use a [train] table and `fewset train`"
+        )
+    plain = EvaluateConfig()
+    problems = [f"data.{key}" for key in ("domain", "hold_out") if getattr(recipe.data, key)]
+    problems += ["model.maml"] if recipe.model.maml else []
+    problems += [
+        f"train.{key}" for key in ("init", "augment", "freeze_batchnorm") if getattr(recipe.train, key)
+    ]
+    problems += [
+        f"evaluate.{key}"
+        for key in ("split", "way", "query")
+        if getattr(recipe.evaluate, key) != getattr(plain, key)
+    ]
+    if problems:
+        raise UserError(
+            f"recipe {recipe.name!r} sets {', '.join(problems)}: a table of features has no such thing; "
+            "remove it"
         )
 
 
@@ -234,10 +273,48 @@ def without_none(value: Any) -> Any:
 # Building
 
 
+def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
+    """What a model takes: the image set of that name or, for the backbone "features", the table."""
+    if config.on_features:
+        return _open_table(name)
+    if name in list_features() and name not in _image_sets():
+        raise UserError(
+            f"{name!r} is a table of features, but the backbone {config.backbone!r} takes images; name an "
+            "image set, or set model.backbone = 'features'"
+        )
+    return open_set(name)
+
+
+def _open_table(name: str) -> FeatureTable:
+    if name in _image_sets() and name not in list_features():
+        raise UserError(
+            f"{name!r} is an image set, but the backbone 'features' takes a table of features; make one with "
+            f"`fewset embed RUN --data {name} --out FILE.npz` and `fewset data import features FILE.npz`"
+        )
+    return open_features(name)
+
+
+def _image_sets() -> set[str]:
+    return {*list_sets(), *GENERATED}
+
+
+def with_dim(recipe: Recipe) -> Recipe:
+    """The recipe with the size of its features: one on a table may leave it out, then it is the table's."""
+    options = recipe.model.backbone_options
+    if not recipe.model.on_features or "dim" in options:
+        return recipe
+    options = {**options, "dim": _open_table(recipe.data.set).dim}
+    return replace(recipe, model=replace(recipe.model, backbone_options=options))
+
+
 def build_model(config: ModelConfig, seed: int = 0) -> FewShotModel:
     """The model that a configuration names, with initial weights from the seed."""
     torch.manual_seed(mix(seed, 0, 4))
-    backbone = _build("backbone", BACKBONES, config.backbone, config.backbone_options)
+    if config.on_features and "dim" not in config.backbone_options:
+        raise UserError("backbone_options.dim is not given: the size of the features, as the table has it")
+    # Not one of BACKBONES: those take images.
+    backbones = {**BACKBONES, FEATURES: FeatureInput}
+    backbone = _build("backbone", backbones, config.backbone, config.backbone_options)
     if config.maml is not None:
         model: FewShotModel = MamlModel(backbone, config.maml, config.transductive)
     else:

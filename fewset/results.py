@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from fewset.data.store import open_set
+from fewset.data.features import FeatureTable
 from fewset.errors import UserError
 from fewset.evaluation import Score
 from fewset.files import replacing, write_json
 from fewset.machine import describe
-from fewset.recipes import read_recipe
+from fewset.recipes import Recipe, open_data, read_recipe
 from fewset.sampling import TaskSpec
-from fewset.settings.outcomes import Job, setting_function
+from fewset.settings.outcomes import Job, TableJob, setting_function
 from fewset.training.run import RECIPE, RESULT
 from fewset.weights import load
 
@@ -28,7 +28,7 @@ Result = dict[str, Any]
 def evaluate_run(
     run: Path,
     *,
-    setting: str = "standard",
+    setting: str | None = None,
     options: Mapping[str, Any] | None = None,
     data: str | None = None,
     split: str | None = None,
@@ -37,32 +37,30 @@ def evaluate_run(
 ) -> Result:
     """Score a run; what is not given (`way`, `shot`, `query`, `tasks`, `seed` too) comes from its recipe.
 
-    `options` are those of the setting alone. The result on the recipe's own tasks, in the standard setting,
-    is the run's `result.json`; any other goes into `results/`.
+    The setting is by default "standard", or "low-shot" for a run on a table of features. `options` are those
+    of the setting alone. The result on the recipe's own tasks, in the default setting, is the run's
+    `result.json`; any other goes into `results/`.
     """
     if not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    options = dict(options or {})
-    outcome_of = setting_function(setting, options)
-    if setting == "cross-domain" and domain is not None:
-        raise UserError(
-            "cross-domain has two domains: give --support-domain and --query-domain, not --domain"
-        )
     recipe = read_recipe(run / RECIPE)
+    default = "low-shot" if recipe.model.on_features else "standard"
+    setting, options = setting or default, dict(options or {})
+    outcome_of = setting_function(setting, options)
+    _check(recipe, setting, {"split": split, "domain": domain, **tasks})
     trained = (recipe.data.set, recipe.data.domain)
     scored = (data or recipe.data.set, domain or (recipe.data.domain if data is None else None))
     if setting == "generalised" and scored != trained:
         raise UserError(
             "the setting generalised needs the items that the run was trained on; leave out --data, --domain"
         )
-    job = Job(
-        load(run),
-        open_set(scored[0]),
-        split or recipe.evaluate.split,
-        scored[1],
-        TaskSpec(**{**asdict(recipe.evaluate.spec), **tasks}),
-        recipe.data.hold_out,
-        recipe.seed,
+    source = open_data(recipe.model, scored[0])
+    split = split or recipe.evaluate.split
+    spec = TaskSpec(**{**asdict(recipe.evaluate.spec), **tasks})
+    job = (
+        TableJob(load(run), source, spec)
+        if isinstance(source, FeatureTable)
+        else Job(load(run), source, split, scored[1], spec, recipe.data.hold_out, recipe.seed)
     )
     began = time.monotonic()
     outcome = outcome_of(job, **options)
@@ -73,16 +71,16 @@ def evaluate_run(
         "run": recipe.name,
         "method": recipe.method,
         "setting": setting,
-        "data": job.images.name,
-        "data_digest": job.images.digest,
-        "split": job.split,
-        "domain": job.domain,
-        **asdict(job.spec),
+        "data": source.name,
+        "data_digest": source.digest,
+        "split": split,
+        "domain": scored[1],
+        **asdict(spec),
         **outcome.fields,
     }
     folder, stem = run, ""
-    own = ("standard", *trained, recipe.evaluate.split, recipe.evaluate.spec)
-    if (setting, *scored, job.split, job.spec) != own:
+    own = (default, *trained, recipe.evaluate.split, recipe.evaluate.spec)
+    if options or (setting, *scored, split, spec) != own:
         folder, stem = run / "results", _stem(result, outcome.words)
     result |= _write_score(outcome.score, folder / f"{stem}per_task.npy")
     result |= {"before": None, "examples": None}
@@ -119,6 +117,30 @@ def read_result(run: Path) -> Result:
         )
     result: Result = json.loads((run / RESULT).read_text(encoding="utf-8"))
     return result
+
+
+def _check(recipe: Recipe, setting: str, given: Mapping[str, Any]) -> None:
+    """Refuse a setting that is not for what the run takes, and what the setting leaves no choice of."""
+    if setting == "cross-domain" and given["domain"] is not None:
+        raise UserError(
+            "cross-domain has two domains: give --support-domain and --query-domain, not --domain"
+        )
+    if recipe.model.on_features and setting != "low-shot":
+        raise UserError(
+            f"the setting {setting} is for images, but run {recipe.name!r} is on a table of features; take "
+            "--setting low-shot"
+        )
+    if setting == "low-shot":
+        if not recipe.model.on_features:
+            raise UserError(
+                f"the setting low-shot is for a table of features, but run {recipe.name!r} embeds images; "
+                "make a table of its embeddings with `fewset embed`, and train on that"
+            )
+        for name in ("split", "domain", "way", "query"):
+            if given.get(name) is not None:
+                raise UserError(
+                    f"low-shot takes every unseen class and every query of the table; leave out --{name}"
+                )
 
 
 def _stem(result: Result, words: tuple[str, ...]) -> str:

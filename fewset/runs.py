@@ -3,15 +3,18 @@
 from pathlib import Path
 from typing import Literal
 
-from fewset.data.store import open_set
+from fewset.data.features import FeatureTable
+from fewset.data.store import ImageSet, open_set
 from fewset.errors import UserError
 from fewset.evaluation import embed_images
 from fewset.heads import FittedHead
 from fewset.model import FewShotModel
-from fewset.recipes import Recipe, build_model, read_recipe, recipe_text
+from fewset.recipes import Recipe, build_model, open_data, read_recipe, recipe_text, with_dim
 from fewset.results import Result, evaluate_run, read_result
+from fewset.settings.low_shot import check_model
 from fewset.training.batches import trained_items
 from fewset.training.episodic import MetaTraining
+from fewset.training.features import FeatureTraining
 from fewset.training.loop import Stage, fit
 from fewset.training.pretrain import Pretraining
 from fewset.training.run import RECIPE, WEIGHTS, RunDirectory
@@ -28,6 +31,7 @@ def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, forc
     run = RunDirectory(out)
     if resume and run.state == "finished":
         return read_result(out)
+    recipe = with_dim(recipe)
     stage = stage_for(recipe, out.parent)
     text = recipe_text(recipe)
     if resume and (out / RECIPE).exists() and read_recipe(out / RECIPE) == recipe:
@@ -40,20 +44,25 @@ def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, forc
 
 
 def stage_for(recipe: Recipe, beside: Path) -> Stage:
-    images = open_set(recipe.data.set)
+    """The stage of training that a recipe describes; `beside` is where it looks for initial weights."""
+    recipe = with_dim(recipe)
+    data = open_data(recipe.model, recipe.data.set)
     model = build_model(recipe.model, recipe.seed)
     if recipe.init:
         source = _find_init(recipe.init, beside)
         if recipe.data.hold_out:
             _check_held_out(recipe, source)
         initialise(model, load(source), source)
-    if recipe.pretrain is not None:
+    if recipe.pretrain is not None and isinstance(data, ImageSet):
         return Pretraining(
-            model, images, recipe.pretrain, recipe.seed, recipe.data.domain, recipe.data.hold_out
+            model, data, recipe.pretrain, recipe.seed, recipe.data.domain, recipe.data.hold_out
         )
     if recipe.train is None:
         raise AssertionError("a recipe has [pretrain] or [train]")
-    return MetaTraining(model, images, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
+    if isinstance(data, FeatureTable):
+        check_model(model)  # now, not only after the training
+        return FeatureTraining(model, data, recipe.train, recipe.seed)
+    return MetaTraining(model, data, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
 
 
 def _fit_head(model: FewShotModel, recipe: Recipe) -> None:
@@ -82,7 +91,7 @@ def _find_init(init: str, beside: Path) -> Path:
         if candidate.exists():
             return candidate
     raise UserError(
-        f"init is {init!r}, but there is no such run in {beside} and no such path; make it first with `fewset "
-        "pretrain`, or start from elsewhere with --set train.init=PATH (pretrain.init for a pre-training; "
-        "empty for random weights)"
+        f"init is {init!r}, but there is no such run in {beside} and no such path; make it first with "
+        "`fewset pretrain`, or start from elsewhere with --set train.init=PATH (pretrain.init for a "
+        "pre-training; empty for random weights)"
     )

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.data.features import FeatureTable, open_features, table_path, write_features
 from fewset.data.store import ImageSet, open_set, set_path, write_store
 from fewset.plugins import load_plugin
 
@@ -61,3 +62,26 @@ def tiny_set() -> ImageSet:
     ) as draft:
         draft.images[:] = np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8)
     return open_set("tiny")
+
+
+@pytest.fixture
+def tiny_table() -> FeatureTable:
+    """A table of features "tiny-features": 11 seen and 7 unseen classes, clusters of 5 numbers a row.
+
+    Seen and unseen classes are mixed, and so are the two setups.
+    """
+    generator = np.random.default_rng(0)
+    labels = generator.permutation(np.arange(397) % 18)
+    write_features(
+        table_path("tiny-features"),
+        [(generator.normal(size=(18, 5))[labels] + generator.normal(size=(397, 5))).astype(np.float32)],
+        dim=5,
+        labels=labels,
+        roles=(generator.random(397) < 0.4).astype(int),
+        class_names=[f"class {number}" for number in range(18)],
+        unseen=generator.permutation(np.repeat([False, True], [11, 7])),
+        setups=1 + generator.permutation(np.arange(18) % 2),
+        source="made by a test",
+        command="none",
+    )
+    return open_features("tiny-features")

@@ -162,7 +162,7 @@ def test_verify_warns_and_shows_a_contact_sheet(tmp_path: Path) -> None:
 
 def test_the_help_of_import_lists_the_kinds() -> None:
     output = re.sub(r"[\s│]+", " ", succeed("data", "import", "--help"))
-    assert f"The layout: {', '.join(sorted(IMPORTERS))}." in output
+    assert f"The layout: {', '.join(sorted([*IMPORTERS, 'features']))}." in output
 
 
 def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:

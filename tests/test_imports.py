@@ -30,6 +30,7 @@ ORDER = [
     "settings",
     "recipes",
     "weights",
+    "embed",
     "authors",
     "results",
     "runs",

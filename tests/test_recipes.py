@@ -28,12 +28,17 @@ def write(tmp_path: Path, text: str) -> Path:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(recipes_directory())))
 def test_every_shipped_recipe_parses_builds_and_says_what_it_is(path: Path) -> None:
     recipe = read_recipe(path)
+    if recipe.model.on_features:  # which come in any size
+        recipe = read_recipe(path, ["model.backbone_options.dim=5"])
     model = build_model(recipe.model)
     assert path.stem in recipe.name
     header = [line for line in path.read_text().splitlines() if line.startswith("#")]
     for word in ("Data:", "Cost:", "Expected:", "Command:"):
         assert any(word in line for line in header), f"the header does not state {word}"
     size = model.backbone.input_size
+    if recipe.model.on_features:
+        assert model.dim == 5
+        return
     with torch.no_grad():
         embedded = model.eval().backbone(torch.zeros(2, 3, size, size))
     assert embedded.shape == (2, model.backbone.dim)
@@ -191,7 +196,34 @@ def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def test_a_model_on_features_needs_their_size() -> None:
+    with pytest.raises(UserError, match=r"backbone_options.dim is not given"):
+        build_model(ModelConfig(backbone="features"))
+    assert build_model(ModelConfig(backbone="features", backbone_options={"dim": 7})).dim == 7
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("[pretrain]", "no images to learn them from; use a [train] table and `fewset train`"),
+        ('[train]\n[data]\ndomain = "odd"\nhold_out = 0.2', "sets data.domain, data.hold_out: a table"),
+        ("[train]\n[model.maml]", "sets model.maml: a table of features has no such thing"),
+        ('[train]\ninit = "pre"\naugment = ["flip"]', "sets train.init, train.augment:"),
+        ("[train]\nfreeze_batchnorm = true", "sets train.freeze_batchnorm:"),
+        (
+            '[train]\n[evaluate]\nsplit = "val"\nway = 3\nquery = 2',
+            "evaluate.split, evaluate.way, evaluate.q",
+        ),
+    ],
+)
+def test_what_features_do_not_have_is_refused(tmp_path: Path, table: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_recipe(write(tmp_path, f'name = "one"\n{table}'), ["model.backbone=features"])
+    assert message in str(error.value)
+
+
 SMALLEST = ["data.set=tiny", "model.backbone_options.input_size=16", "evaluate.way=3", "evaluate.query=2"]
+SMALLEST_TABLE = ["data.set=tiny-features", "train.validation_way=3"]
 SMALLEST_STAGE = {
     "pretrain": ["pretrain.init=", "pretrain.batch=3"],
     "train": ["train.init=", "train.way=3", "train.shot=1", "train.query=2"],
@@ -199,11 +231,12 @@ SMALLEST_STAGE = {
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(recipes_directory())))
-@pytest.mark.usefixtures("tiny_set")
+@pytest.mark.usefixtures("tiny_set", "tiny_table")
 def test_every_shipped_recipe_runs_a_step(path: Path, tmp_path: Path) -> None:
     """On a tiny set, at the smallest input of the backbone, with the recipe's own losses and optimiser."""
     kind = "pretrain" if read_recipe(path).pretrain is not None else "train"
-    recipe = read_recipe(path, [*SMALLEST, *SMALLEST_STAGE[kind], "evaluate.tasks=3"])
+    smallest = SMALLEST_TABLE if read_recipe(path).model.on_features else SMALLEST
+    recipe = read_recipe(path, [*smallest, *SMALLEST_STAGE[kind], "evaluate.tasks=3"])
     if recipe.train is not None and not recipe.train.epochs:  # a baseline: there is no step, only a result
         assert 0 <= execute(recipe, "train", tmp_path / recipe.name)["mean"] <= 1
         return

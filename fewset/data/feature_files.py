@@ -1,8 +1,8 @@
-"""Arrays in HDF5 and NPZ files, read in pieces: such a file may be larger than the memory."""
+"""Arrays in HDF5 and NPZ files, read and written in pieces: such a file may be larger than the memory."""
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -10,10 +10,13 @@ from typing import IO, Any, Protocol, runtime_checkable
 
 import h5py
 import numpy as np
+from jaxtyping import Float32
 
 from fewset.errors import UserError
+from fewset.files import replacing
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
+SUFFIXES = (*HDF5_SUFFIXES, ".npz")
 _DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -39,19 +42,63 @@ def open_arrays(path: Path) -> Iterator[ArrayFile]:
     """Open an HDF5 or an NPZ file; which of them is decided by the ending of its name."""
     if not path.is_file():
         raise UserError(f"there is no file {path}")
+    check_name(path)
     if path.suffix.lower() == ".npz":
         with _reading(path, "the archive"):
             archive = zipfile.ZipFile(path)
         with archive:
             yield _Npz(path, archive)
-    elif path.suffix.lower() in HDF5_SUFFIXES:
+    else:
         with _reading(path, "the file"):
             file = h5py.File(path, "r")
         with file:
             yield _Hdf5(path, file)
-    else:
-        expected = ", ".join((*HDF5_SUFFIXES, ".npz"))
-        raise UserError(f"{path} is not a file of features: expected a name that ends in one of {expected}")
+
+
+def write_arrays(
+    path: Path,
+    columns: Mapping[str, np.ndarray],
+    shape: tuple[int, int],
+    pieces: Iterable[Float32[np.ndarray, "_ dim"]],
+) -> None:
+    """Write an HDF5 or an NPZ file with short `columns` and the array "features", row after row."""
+    check_name(path)
+    with replacing(path) as temporary:
+        write = _write_npz if path.suffix.lower() == ".npz" else _write_hdf5
+        write(temporary, columns, shape, pieces)
+
+
+def check_name(path: Path) -> None:
+    if path.suffix.lower() not in SUFFIXES:
+        raise UserError(
+            f"{path} is not a file of features: expected a name that ends in one of {', '.join(SUFFIXES)}"
+        )
+
+
+def _write_hdf5(
+    path: Path, columns: Mapping[str, np.ndarray], shape: tuple[int, int], pieces: Iterable[np.ndarray]
+) -> None:
+    with h5py.File(path, "w") as file:
+        for key, column in columns.items():
+            file[key] = column.astype(h5py.string_dtype()) if column.dtype.kind == "U" else column
+        features, done = file.create_dataset("features", shape, dtype="<f4"), 0
+        for piece in pieces:
+            features[done : done + len(piece)] = piece
+            done += len(piece)
+
+
+def _write_npz(
+    path: Path, columns: Mapping[str, np.ndarray], shape: tuple[int, int], pieces: Iterable[np.ndarray]
+) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, column in columns.items():
+            with archive.open(f"{key}.npy", "w") as member:
+                np.lib.format.write_array(member, column, allow_pickle=False)
+        with archive.open("features.npy", "w", force_zip64=True) as member:
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(member, header)
+            for piece in pieces:
+                member.write(np.ascontiguousarray(piece, dtype="<f4").data)
 
 
 class _Hdf5:

@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, Shaped
 
-from fewset.data.feature_files import HDF5_SUFFIXES, ArrayFile, open_arrays
-from fewset.data.features import FeatureTable, open_features, random_order, table_path, write_features
+from fewset.data.feature_files import SUFFIXES, ArrayFile, open_arrays
+from fewset.data.features import LAYOUT, FeatureTable, open_features, random_order, table_path, write_features
 from fewset.errors import UserError
 from fewset.progress import progress
 
@@ -82,8 +82,8 @@ def import_features(
     source = Path(source).expanduser().absolute()
     name = name or (source.name if source.is_dir() else source.stem)
     path = table_path(name)
-    if not replace and path.exists():
-        _refuse_other_source(path, str(source))
+    if not replace:
+        LAYOUT.refuse_other_source(path, str(source))
 
     with ExitStack() as stack:
         parts = [_part(stack.enter_context(open_arrays(file))) for file in _files(source)]
@@ -121,10 +121,9 @@ def _files(source: Path) -> list[Path]:
     """The file itself, or those of a directory: training rows first, then queries."""
     if not source.is_dir():
         return [source]
-    suffixes = (*HDF5_SUFFIXES, ".npz")
     found = []
     for stems in (("train",), ("val", "test")):
-        files = [source / f"{stem}{suffix}" for stem in stems for suffix in suffixes]
+        files = [source / f"{stem}{suffix}" for stem in stems for suffix in SUFFIXES]
         there = [file for file in files if file.is_file()]
         if len(there) != 1:
             raise UserError(
@@ -284,18 +283,6 @@ def _pieces(parts: Sequence[_Part]) -> Iterator[Float32[np.ndarray, "n dim"]]:
                 yield piece
                 done += len(piece)
                 advance(len(piece))
-
-
-def _refuse_other_source(path: Path, source: str) -> None:
-    try:
-        there = open_features(path).manifest["source"]
-    except UserError:
-        return  # damaged: made anew
-    if there != source:
-        raise UserError(
-            f"the table of features {path.name!r} exists and came from {there!r}; choose another name with "
-            "--name, or replace it with --force"
-        )
 
 
 def _command(source: Path, name: str, held_out: float, seed: int) -> str:

@@ -14,26 +14,21 @@ process for as long as the system has memory to spare, and then nobody can say w
 Tables live in `home() / "features"`; `fewset.data.feature_import` makes them from HDF5 and NPZ files.
 """
 
-import hashlib
-import json
 import os
-import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
+from fewset.data.manifest import Layout
 from fewset.data.store import home, set_path
 from fewset.errors import UserError, known
-from fewset.files import replacing_directory, write_json
+from fewset.files import replacing_directory
 from fewset.sampling import mix
 
-FORMAT = 1
 ROLES = ("train", "test")
 """Rows to learn from (the shots are drawn from them), and queries."""
 SETUPS = ("", "validation", "test")
@@ -43,9 +38,12 @@ Split = Literal["seen", "unseen"]
 Setup = Literal["validation", "test"]
 Role = Literal["train", "test"]
 
-_FILES = ("features.npy", "rows.npy")
-_CONTENT = ("format", "rows", "dim", "class_names", "unseen", "setups", "files")
-_SMALL = 2**24  # files up to this size are compared with their digest at each opening
+LAYOUT = Layout(
+    "table of features",
+    format=1,
+    content=("format", "rows", "dim", "class_names", "unseen", "setups", "files"),
+    kind="features",
+)
 _CHUNK_NUMBERS = 2**21  # numbers read at once: 8 MB, which stays in the cache
 
 
@@ -110,7 +108,9 @@ class FeatureTable:
                 file.seek(self.offset + int(rows[first]) * self.dim * 4)
                 part = result[first:last].data.cast("B")
                 if file.readinto(part) < len(part):
-                    raise _damaged(self.path, "features.npy was cut short while it was in use", self.manifest)
+                    raise LAYOUT.damaged(
+                        self.path, "features.npy was cut short while it was in use", self.manifest
+                    )
         return result
 
     def chunks(
@@ -141,9 +141,7 @@ class FeatureTable:
 
     def verify(self) -> None:
         """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
-        for file, expected in self.manifest["files"].items():
-            if _sha256(self.path / file) != expected["sha256"]:
-                raise _damaged(self.path, f"{file} was edited", self.manifest)
+        LAYOUT.verify(self.path, self.manifest)
 
 
 def random_order(
@@ -183,7 +181,7 @@ def write_features(
     command: str,
 ) -> None:
     """Write a table: `pieces` are its rows in order. It appears at `path` when all of them are written."""
-    _check_space(path, len(labels) * dim * 4)
+    LAYOUT.check_space(path, len(labels) * dim * 4)
     rows = np.empty(len(labels), dtype=[("label", "<i8"), ("role", "<i8")])
     rows["label"], rows["role"] = labels, roles
     with replacing_directory(path) as directory:
@@ -201,17 +199,10 @@ def write_features(
             raise UserError(f"{source} gave {written} rows of features, expected {len(labels)}")
         np.save(directory / "rows.npy", rows)
 
-        # Whole seconds: kept by every file system and archive, and hardly the date of a later change.
-        date = int(time.time())
-        for name in _FILES:
-            os.utime(directory / name, (date, date))
-        manifest: dict[str, Any] = {
-            "format": FORMAT,
+        manifest = {
             "name": path.name,
             "source": source,
             "command": command,
-            "created_by": f"fewset {metadata.version('fewset')}",
-            "written": date,
             "rows": len(rows),
             "dim": dim,
             "counts": {
@@ -227,12 +218,8 @@ def write_features(
             "class_names": list(class_names),
             "unseen": unseen.tolist(),
             "setups": setups.tolist(),
-            "files": {
-                name: {"bytes": (directory / name).stat().st_size, "sha256": _sha256(directory / name)}
-                for name in _FILES
-            },
         }
-        write_json(directory / "manifest.json", {**manifest, "digest": _digest(manifest)})
+        LAYOUT.seal(directory, ("features.npy", "rows.npy"), manifest)
 
 
 def open_features(name: str | Path) -> FeatureTable:
@@ -253,29 +240,7 @@ def open_features(name: str | Path) -> FeatureTable:
 
 
 def _open(path: Path) -> FeatureTable:
-    try:
-        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-        version = manifest["format"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise _damaged(path, f"its manifest.json cannot be read ({error!r})") from error
-    if version != FORMAT:
-        raise _damaged(path, f"it has format {version!r}, and this fewset reads format {FORMAT}", manifest)
-    complete = all(key in manifest for key in (*_CONTENT, "written", "digest"))
-    if not complete or manifest["digest"] != _digest(manifest):
-        raise _damaged(path, "its manifest.json was edited, or belongs to an image set", manifest)
-
-    for file, expected in manifest["files"].items():
-        try:
-            found = (path / file).stat()
-        except OSError as error:
-            raise _damaged(path, f"{file} is missing", manifest) from error
-        if found.st_size != expected["bytes"]:
-            raise _damaged(path, f"{file} has {found.st_size} bytes, expected {expected['bytes']}", manifest)
-        # A large file is read as a whole only if it was touched since, or copied without its date.
-        doubtful = found.st_size <= _SMALL or found.st_mtime != manifest["written"]
-        if doubtful and _sha256(path / file) != expected["sha256"]:
-            raise _damaged(path, f"{file} was edited", manifest)
-
+    manifest = LAYOUT.read(path)
     rows = np.load(path / "rows.npy")
     return FeatureTable(
         name=path.resolve().name,
@@ -298,29 +263,3 @@ def _first_row(path: Path) -> int:
         np.lib.format.read_magic(file)
         np.lib.format.read_array_header_1_0(file)
         return file.tell()
-
-
-def _damaged(path: Path, what: str, manifest: object = None) -> UserError:
-    command = manifest.get("command") if isinstance(manifest, dict) else None
-    again = command or f"fewset data import features SOURCE --name {path.name}"
-    return UserError(f"the table of features {path} cannot be used: {what}; import it again: {again}")
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    content = {key: manifest[key] for key in _CONTENT}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check_space(path: Path, needed: int) -> None:
-    place = next(parent for parent in path.absolute().parents if parent.exists())
-    free = shutil.disk_usage(place).free
-    if free < needed:
-        raise UserError(
-            f"the table of features needs {needed / 1e9:.1f} GB, but {place} has {free / 1e9:.1f} GB free; "
-            "make room, or set FEWSET_HOME to a directory on another disk"
-        )

@@ -10,16 +10,11 @@ A set is written as a whole or not at all (`write_store`) and opened read-only (
 `home() / "sets"`. The digest depends on the content alone, not on the name, place or time.
 """
 
-import hashlib
-import json
 import os
 import re
-import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +22,20 @@ import numpy as np
 from jaxtyping import Int, Int64, UInt8
 from platformdirs import user_data_path
 
+from fewset.data.manifest import Layout
 from fewset.errors import UserError, known
-from fewset.files import replacing_directory, write_json
+from fewset.files import replacing_directory
 
 SPLITS = ("train", "val", "test")
-FORMAT = 1
 GENERATED = ("strokes",)
 """Sets that need no import: they are made by code when they are first opened."""
 
-# What the digest covers, beside the bytes of the two arrays.
-_CONTENT = ("format", "size", "items", "counts", "class_names", "domain_names", "files")
-# Files up to this size are read and compared with their digest at each opening; it takes milliseconds.
-_SMALL = 2**24
+LAYOUT = Layout(
+    "image set",
+    format=1,
+    content=("format", "size", "items", "counts", "class_names", "domain_names", "files"),
+    generated=GENERATED,
+)
 _ROWS = 1024
 
 
@@ -108,9 +105,7 @@ class ImageSet:
 
     def verify(self) -> None:
         """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
-        for file, expected in self.manifest["files"].items():
-            if _sha256(self.path / file) != expected["sha256"]:
-                raise _damaged(self.path, f"{file} was edited", self.manifest)
+        LAYOUT.verify(self.path, self.manifest)
 
 
 def home() -> Path:
@@ -188,7 +183,7 @@ def write_store(
     items = np.empty(len(labels), dtype=[(name, "<i8") for name in given])
     for name, column in given.items():
         items[name] = column
-    _check_space(path, len(items) * size * size * 3)
+    LAYOUT.check_space(path, len(items) * size * size * 3)
 
     with replacing_directory(path) as directory:
         draft = Draft(_create(directory / "images.npy", len(items), size))
@@ -204,17 +199,10 @@ def write_store(
         draft.images.flush()
         np.save(directory / "items.npy", items)
 
-        # Whole seconds: kept by every file system and archive, and hardly the date of a later change.
-        written = int(time.time())
-        for file in ("images.npy", "items.npy"):
-            os.utime(directory / file, (written, written))
-        manifest: dict[str, Any] = {
-            "format": FORMAT,
+        manifest = {
             "name": path.name,
             "source": source,
             "command": command,
-            "created_by": f"fewset {metadata.version('fewset')}",
-            "written": written,
             "skipped": [draft.skipped[row] for row in sorted(draft.skipped)],
             "source_size": draft.source_size,
             "size": size,
@@ -228,38 +216,12 @@ def write_store(
             },
             "class_names": list(class_names),
             "domain_names": list(domain_names),
-            "files": {
-                file: {"bytes": (directory / file).stat().st_size, "sha256": _sha256(directory / file)}
-                for file in ("images.npy", "items.npy")
-            },
         }
-        write_json(directory / "manifest.json", {**manifest, "digest": _digest(manifest)})
+        LAYOUT.seal(directory, ("images.npy", "items.npy"), manifest)
 
 
 def _open(path: Path) -> ImageSet:
-    try:
-        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-        version = manifest["format"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise _damaged(path, f"its manifest.json cannot be read ({error!r})") from error
-    if version != FORMAT:
-        raise _damaged(path, f"it has format {version!r}, and this fewset reads format {FORMAT}", manifest)
-    complete = all(key in manifest for key in (*_CONTENT, "written", "digest"))
-    if not complete or manifest["digest"] != _digest(manifest):
-        raise _damaged(path, "its manifest.json was edited", manifest)
-
-    for file, expected in manifest["files"].items():
-        try:
-            found = (path / file).stat()
-        except OSError as error:
-            raise _damaged(path, f"{file} is missing", manifest) from error
-        if found.st_size != expected["bytes"]:
-            raise _damaged(path, f"{file} has {found.st_size} bytes, expected {expected['bytes']}", manifest)
-        # A large file is read as a whole only if it was touched since, or copied without its date.
-        doubtful = found.st_size <= _SMALL or found.st_mtime != manifest["written"]
-        if doubtful and _sha256(path / file) != expected["sha256"]:
-            raise _damaged(path, f"{file} was edited", manifest)
-
+    manifest = LAYOUT.read(path)
     items = np.load(path / "items.npy")
     columns = {name: np.ascontiguousarray(items[name]) for name in items.dtype.names}
     return ImageSet(
@@ -277,25 +239,6 @@ def _open(path: Path) -> ImageSet:
     )
 
 
-def _damaged(path: Path, what: str, manifest: object = None) -> UserError:
-    command = manifest.get("command") if isinstance(manifest, dict) else None
-    if path.name in GENERATED:
-        remedy = f"remove {path}, and it is generated again when it is next used"
-    else:
-        remedy = f"import it again: {command or f'fewset data import KIND SOURCE --name {path.name}'}"
-    return UserError(f"the image set {path} cannot be used: {what}; {remedy}")
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    content = {key: manifest[key] for key in _CONTENT}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _create(path: Path, items: int, size: int) -> UInt8[np.memmap, "items size size 3"]:
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(items, size, size, 3))
 
@@ -310,14 +253,3 @@ def _keep(
         result[first : first + _ROWS] = images[kept[first : first + _ROWS]]
     temporary.replace(path)
     return result
-
-
-def _check_space(path: Path, needed: int) -> None:
-    """A full disk under a memory map ends the process without a word, so look first."""
-    place = next(parent for parent in path.absolute().parents if parent.exists())
-    free = shutil.disk_usage(place).free
-    if free < needed:
-        raise UserError(
-            f"the image set needs {needed / 1e9:.1f} GB, but {place} has {free / 1e9:.1f} GB free; "
-            "make room, choose a smaller size, or set FEWSET_HOME to a directory on another disk"
-        )

@@ -111,7 +111,7 @@ def _accuracies(
     model: FewShotModel, table: FeatureTable, spec: LowShotSpec, priors: Sequence[float], chunk: int | None
 ) -> Float[np.ndarray, "trials shots top metrics"]:
     """On unseen classes, on all, and on all with each of the priors."""
-    _check(model)
+    check_model(model)
     seen, unseen = table.classes("seen", spec.setup), table.classes("unseen", spec.setup)
     chunk = chunk or max(1, _CHUNK_NUMBERS // max(table.dim, len(seen) + len(unseen)))
     queries = _Queries.of(table, seen, unseen)
@@ -127,7 +127,8 @@ def _accuracies(
     return accuracies
 
 
-def _check(model: FewShotModel) -> None:
+def check_model(model: FewShotModel) -> None:
+    """Refuse a model that cannot be scored here."""
     if not isinstance(model.head, PrototypeHead):
         raise UserError(
             f"the model's head is {type(model.head).__name__}, but low-shot compares with class means: "

@@ -1,11 +1,12 @@
-"""Each setting of the paper on an image set, from the same description of what is to be scored.
+"""Each setting of the paper, from the same description of what is to be scored.
 
-A setting is one function from a `Job` to an `Outcome`; its keyword arguments are its own options.
+A setting is one function from a `Job` (low-shot: a `TableJob`) to an `Outcome`; its keyword arguments are its
+own options.
 """
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from fewset.adapters.identity import Identity
+from fewset.data.features import SETUPS, FeatureTable
 from fewset.data.store import ImageSet
 from fewset.episode import prototypes
 from fewset.episode import split as split_items
@@ -25,6 +27,7 @@ from fewset.sampling import ClassIndex, TaskSpec, sample_tasks
 from fewset.settings.calibration import Curve
 from fewset.settings.cross_domain import cross_domains
 from fewset.settings.generalised import Table, evaluate_generalised
+from fewset.settings.low_shot import LowShotSpec, choose_prior, evaluate_low_shot
 from fewset.settings.transductive import METHODS, evaluate_transductive
 
 
@@ -43,6 +46,16 @@ class Job:
 
     def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n D"]:
         return embed_images(self.model, self.images.images, rows, title="embedding")
+
+
+@dataclass(frozen=True, eq=False)
+class TableJob:
+    """A model on a table of features. Of `spec`, shot, tasks (the trials) and seed count: the way is the
+    number of unseen classes, and every query of the table is scored."""
+
+    model: FewShotModel
+    table: FeatureTable
+    spec: TaskSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +162,58 @@ def generalised(
     )
 
 
+def low_shot(job: TableJob, *, prior: float | str = LowShotSpec.prior, setup: str | None = None) -> Outcome:
+    """A few shots of each unseen class beside all seen classes. The headline is top-5 among all classes.
+
+    `prior` is that of unseen classes, or "auto": chosen on the validation setup, for the test setup.
+    """
+    if setup is not None and setup not in SETUPS[1:]:
+        raise known("setup", setup, SETUPS[1:])
+    spec = LowShotSpec((job.spec.shot,), job.spec.tasks, job.spec.seed, setup=setup)  # type: ignore[arg-type]
+    spec = replace(spec, prior=_prior(job, prior, spec))
+    scores = evaluate_low_shot(job.model, job.table, spec)[job.spec.shot]
+    seen, unseen = (job.table.classes(split, spec.setup) for split in ("seen", "unseen"))
+    queries = len(job.table.rows(np.concatenate([seen, unseen]), "test"))
+    return Outcome(
+        scores["top5_all"],
+        scores,
+        words=(f"prior{spec.prior}",),
+        fields={
+            "split": setup or "all",
+            "way": len(unseen),
+            "seen_classes": len(seen),
+            "query": round(queries / (len(seen) + len(unseen))),  # where classes differ, the mean
+            "queries": queries,
+            "prior": spec.prior,
+        },
+    )
+
+
+def _prior(job: TableJob, prior: float | str, spec: LowShotSpec) -> float:
+    if prior != "auto":
+        try:
+            return float(prior)
+        except ValueError:
+            raise UserError(f"prior is {prior!r}, expected a probability from 0 to 1, or auto") from None
+    if not (job.table.setups == SETUPS.index("validation")).any():
+        raise UserError(
+            f"the table {job.table.name!r} has no validation setup to choose the prior on; "
+            "give the prior as a number"
+        )
+    if spec.setup != "test":
+        raise UserError(
+            "the prior is chosen on the classes of the validation setup, so it is for the others alone; "
+            "give --setup test, or the prior as a number"
+        )
+    return choose_prior(job.model, job.table, spec)
+
+
 SETTINGS: dict[str, Callable[..., Outcome]] = {
     "standard": standard,
     "transductive": transductive,
     "generalised": generalised,
     "cross-domain": cross_domain,
+    "low-shot": low_shot,
 }
 
 

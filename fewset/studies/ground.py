@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fewset.data.store import ImageSet, open_set
 from fewset.errors import UserError
-from fewset.recipes import Recipe, find_recipe, read_recipe
+from fewset.recipes import Recipe, find_recipe, read_recipe, with_dim
 from fewset.runs import execute
 from fewset.studies.plan import Run
 from fewset.training.run import RECIPE, RunDirectory
@@ -16,7 +16,8 @@ from fewset.training.run import RECIPE, RunDirectory
 class Ground:
     """Where a study is made: `on` is how the names of its recipes begin, "strokes" or "miniimagenet/conv4".
 
-    `overrides` are the user's, for all runs; `tasks` the number of tasks, where it is not the recipe's.
+    `overrides` are the user's, for all runs; `tasks` the number of tasks, where it is not the recipe's;
+    `features` a table of features, for the study that needs one.
     """
 
     def __init__(
@@ -39,19 +40,19 @@ class Ground:
     def recipe(self, run: Run) -> Recipe:
         """The recipe of a run, every change made, under a name of its own if anything has changed."""
         path = self._file(run)
-        plain = read_recipe(path, self._overrides(path))
+        plain = read_recipe(path, self._overrides(path, run))
         changes, tags = list(run.changes), [run.tag]
         if run.shot is not None and plain.train is not None and plain.train.shot != run.shot:
             changes += [f"train.shot={run.shot}", f"evaluate.shot={run.shot}"]
             tags.insert(0, f"{run.shot}shot")
         if plain.init and run.data_changes:
             changes.append(f"{plain.kind}.init={plain.init}-{run.tag}")
-        recipe = read_recipe(path, [*self._overrides(path), *changes])
+        recipe = read_recipe(path, [*self._overrides(path, run), *changes])
         return plain if recipe == plain else replace(recipe, name="-".join([plain.name, *filter(None, tags)]))
 
     def make(self, run: Run) -> Path:
         """The directory of a finished run; what it needs is made first."""
-        recipe = self.recipe(run)
+        recipe = with_dim(self.recipe(run))
         directory = self.runs / recipe.name
         if RunDirectory(directory).state == "finished":
             if read_recipe(directory / RECIPE) != recipe:
@@ -69,7 +70,7 @@ class Ground:
     def _initial(self, run: Run) -> Run:
         """The run that another starts from: of the recipe with that name, beside its own."""
         path = self._file(run)
-        init = read_recipe(path, self._overrides(path)).init
+        init = read_recipe(path, self._overrides(path, run)).init
         for beside in sorted(path.parent.glob("*.toml")):
             if read_recipe(beside).name == init:
                 return Run(str(beside), tag=run.tag if run.data_changes else "", changes=run.data_changes)
@@ -97,7 +98,17 @@ class Ground:
             "such as strokes, miniimagenet/conv4 or a directory with your own"
         )
 
-    def _overrides(self, path: Path) -> list[str]:
-        """The user's changes, less those of the other stage."""
-        other = "train." if read_recipe(path).kind == "pretrain" else "pretrain."
-        return [override for override in self.overrides if not override.startswith(other)]
+    def _overrides(self, path: Path, run: Run) -> list[str]:
+        """The user's changes that concern a recipe: not those of the other stage, and only those of the
+        training where it is on other data. A baseline of 0 epochs stays one.
+        """
+        recipe = read_recipe(path)
+        untrained = recipe.train is not None and recipe.train.epochs == 0
+        tables = (
+            (f"{recipe.kind}.",) if run.on else (f"{recipe.kind}.", "data.", "model.", "evaluate.", "seed=")
+        )
+        return [
+            override
+            for override in self.overrides
+            if override.startswith(tables) and not (untrained and override.startswith("train.epochs="))
+        ]

@@ -6,6 +6,9 @@ A new one is a function from a `Ground` to a `Plan`, and a line in `STUDIES`.
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from fewset.data.feature_import import import_features
+from fewset.data.features import list_features
+from fewset.embed import embed_set
 from fewset.errors import UserError
 from fewset.sampling import TaskSpec
 from fewset.studies.ground import Ground
@@ -153,6 +156,41 @@ def cross_domain(ground: Ground) -> Plan:
     )
 
 
+def low_shot(ground: Ground) -> Plan:
+    """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior."""
+    table = ground.features or _features_of_the_set(ground)
+    panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
+    rows = {"ProtoNet": "protonet", "SimpleShot": "simpleshot", "FEAT": "feat"}
+    return Plan(
+        "Large-scale low-shot learning, top-5 accuracy",
+        _entries(
+            Entry(
+                row,
+                f"{shot}-shot",
+                Run(method, None, table, (f"data.set={table}",), on="low-shot"),
+                panel=panel,
+                setting="low-shot",
+                tasks={"shot": shot},
+                score=score,
+            )
+            for panel, score in panels.items()
+            for row, method in rows.items()
+            for shot in (1, 2, 5, 10, 20)
+        ),
+        corner="method",
+    )
+
+
+def _features_of_the_set(ground: Ground) -> str:
+    """The table of the set's images as its pre-trained backbone embeds them; made when it is not there."""
+    run = ground.make(Run("pretrain"))
+    if run.name not in list_features():
+        file = run.with_suffix(".npz")
+        embed_set(run, file)
+        import_features(file, run.name)
+    return run.name
+
+
 def adaptation(_: Ground) -> Plan:
     """The embeddings before and after adaptation."""
     return Plan(
@@ -254,5 +292,6 @@ STUDIES: dict[str, Callable[[Ground], Plan]] = {
     "transductive": transductive,
     "generalised": generalised,
     "cross-domain": cross_domain,
+    "low-shot": low_shot,
     **ABLATIONS,
 }

@@ -83,13 +83,7 @@ class MetaTraining:
         self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
 
     def step(self, number: int) -> Step:
-        items = self._embed_tasks(number)
-        support, query, labels = split(items, self.config.shot)
-        logits = self.model(support, query)
-        loss = task_loss(logits, labels).mean()
-        if self.config.balance:
-            loss = loss + self.config.balance * self._contrastive_loss(items)
-        return Step(loss, task_accuracy(logits, labels).mean())
+        return task_step(self.model, self._embed_tasks(number), self.config)
 
     def validate(self) -> Score:
         spec = TaskSpec(
@@ -118,13 +112,16 @@ class MetaTraining:
         )
         return self.model.embed(images).view(*rows.shape, -1)
 
-    def _contrastive_loss(self, items: Float[Tensor, "T N KQ D"]) -> Float[Tensor, ""]:
-        similarity: Similarity = self.model.head.similarity  # type: ignore[assignment]
-        logits, labels = contrastive_logits(
-            self.model.transform,
-            items,
-            similarity,
-            self.config.contrastive_temperature,
-            self.config.contrastive_scored,
+
+def task_step(model: FewShotModel, items: Float[Tensor, "T N KQ D"], config: TrainConfig) -> Step:
+    """Loss and accuracy of embedded tasks: the task loss, and the contrastive term by its weight."""
+    support, query, labels = split(items, config.shot)
+    logits = model(support, query)
+    loss = task_loss(logits, labels).mean()
+    if config.balance:
+        similarity: Similarity = model.head.similarity  # type: ignore[assignment]
+        contrasted = contrastive_logits(
+            model.transform, items, similarity, config.contrastive_temperature, config.contrastive_scored
         )
-        return task_loss(logits, labels).mean()
+        loss = loss + config.balance * task_loss(*contrasted).mean()
+    return Step(loss, task_accuracy(logits, labels).mean())

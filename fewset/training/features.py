@@ -14,14 +14,11 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from fewset.data.features import SETUPS, FeatureTable
-from fewset.episode import split
 from fewset.errors import UserError, known
-from fewset.evaluation import Score, evaluate, task_accuracy
-from fewset.losses import contrastive_logits, task_loss
+from fewset.evaluation import Score, evaluate
 from fewset.model import FewShotModel
 from fewset.sampling import ClassIndex, TaskSpec, mix, sample_tasks
-from fewset.similarity import Similarity
-from fewset.training.episodic import TrainConfig
+from fewset.training.episodic import TrainConfig, task_step
 from fewset.training.loop import Step
 from fewset.training.optimiser import build_optimiser
 
@@ -170,21 +167,7 @@ class FeatureTraining:
     def step(self, number: int) -> Step:
         first = number * self.config.tasks_per_step
         chosen = sample_tasks(self.index, self.spec, first, first + self.config.tasks_per_step)
-        items = self._embed(self.rows[chosen])
-        support, query, labels = split(items, self.config.shot)
-        logits = self.model(support, query)
-        loss = task_loss(logits, labels).mean()
-        if self.config.balance:
-            similarity: Similarity = self.model.head.similarity  # type: ignore[assignment]
-            contrasted = contrastive_logits(
-                self.model.transform,
-                items,
-                similarity,
-                self.config.contrastive_temperature,
-                self.config.contrastive_scored,
-            )
-            loss = loss + self.config.balance * task_loss(*contrasted).mean()
-        return Step(loss, task_accuracy(logits, labels).mean())
+        return task_step(self.model, self._embed(self.rows[chosen]), self.config)
 
     def validate(self) -> Score:
         """Tasks on at most 64 training rows of each class, which fit in memory whatever the table's size."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewset.data import store
+from fewset.data import manifest, store
 from fewset.data.store import SPLITS, home, list_sets, open_set, set_path, write_store
 from fewset.errors import UserError
 
@@ -74,7 +74,7 @@ def test_the_manifest_counts(birds: Path) -> None:
         "val": {"items": per_class[2], "classes": 1},
         "test": {"items": sum(per_class[3:]), "classes": 2},
     }
-    assert (manifest["items"], manifest["size"], manifest["format"]) == (ITEMS, SIZE, store.FORMAT)
+    assert (manifest["items"], manifest["size"], manifest["format"]) == (ITEMS, SIZE, 1)
     assert (manifest["source"], manifest["command"], manifest["skipped"]) == ("a test", COMMAND, [])
 
 
@@ -126,7 +126,7 @@ def test_a_set_that_has_no_domains_says_so() -> None:
 
 def test_the_digest_depends_on_the_content_alone(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = open_set(birds).digest
-    monkeypatch.setattr(store, "time", SimpleNamespace(time=lambda: 10**9 + 0.5))
+    monkeypatch.setattr(manifest, "time", SimpleNamespace(time=lambda: 10**9 + 0.5))
     assert open_set(make("other", source="elsewhere", command="another")).digest == digest
     assert open_set(make("renamed", class_names=list("abcde"))).digest != digest
     assert open_set(make("moved", splits=np.zeros(ITEMS, dtype=int))).digest != digest
@@ -187,7 +187,7 @@ def test_a_failed_write_leaves_the_old_set(birds: Path) -> None:
 
 def test_a_full_disk_is_noticed_before(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=ITEMS * SIZE * SIZE * 3 - 1)
-    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(manifest.shutil, "disk_usage", lambda _: usage)
     with pytest.raises(UserError, match="FEWSET_HOME"):
         make()
     assert not set_path("birds").parent.exists()
@@ -242,10 +242,10 @@ def test_an_unreadable_manifest_is_refused_with_the_remedy(birds: Path, text: st
 def test_a_large_file_is_read_as_a_whole_only_when_its_date_has_changed(
     birds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_SMALL", 0)
+    monkeypatch.setattr(manifest, "_SMALL", 0)
     read: list[str] = []
-    sha256 = store._sha256
-    monkeypatch.setattr(store, "_sha256", lambda path: (read.append(path.name), sha256(path))[1])
+    sha256 = manifest._sha256
+    monkeypatch.setattr(manifest, "_sha256", lambda path: (read.append(path.name), sha256(path))[1])
     open_set(birds)
     assert read == []
     os.utime(birds / "images.npy")
@@ -260,7 +260,7 @@ def test_a_large_file_is_read_as_a_whole_only_when_its_date_has_changed(
 
 
 def test_verify_finds_what_opening_trusts(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_SMALL", 0)
+    monkeypatch.setattr(manifest, "_SMALL", 0)
     date = (birds / "images.npy").stat().st_mtime
     edit(birds / "images.npy", 500)
     os.utime(birds / "images.npy", (date, date))

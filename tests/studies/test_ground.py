@@ -27,6 +27,11 @@ def test_a_change_gives_a_run_its_own_name(tmp_path: Path) -> None:
     assert ground.recipe(Run("pretrain")).pretrain.epochs == 3
 
 
+def test_a_baseline_stays_untrained(tmp_path: Path) -> None:
+    ground = Ground("strokes", tmp_path, ["train.epochs=2"])
+    assert ground.recipe(Run("simpleshot", 1)) == read_recipe(find_recipe("strokes/simpleshot"))
+
+
 def test_a_recipe_of_its_own_for_the_shots_is_taken(tmp_path: Path) -> None:
     ground = Ground("miniimagenet/conv4", tmp_path)
     for shot in (1, 5):

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fewset.errors import UserError
@@ -135,6 +136,29 @@ def test_ablate_and_paper_from_the_command_line(tmp_path: Path) -> None:
     assert "there is no study" in fail("paper", "heads", "--draw", "--out", tmp_path / "out")
     assert "ways" in fail("paper", "way")
     assert "Known: adaptation" in fail("ablate", "ways")
+
+
+def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(13), 29)
+    np.savez(
+        tmp_path / "table.npz",
+        features=(generator.normal(size=(13, 5))[labels] + generator.normal(size=(len(labels), 5))),
+        labels=labels,
+        class_split=np.arange(13) % 2,
+    )
+    succeed("data", "import", "features", tmp_path / "table.npz")
+    where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", "--features", "table"]
+    succeed("paper", "low-shot", *where, *options([*TRAIN, "train.validation_query=3"]))
+    study = read_study(tmp_path / "out" / "low-shot" / "low-shot.json")
+    assert len(study.cells) == 3 * 3 * 5
+    assert (study.data, study.backbone) == ("table", "features")
+    result = evaluate_run(tmp_path / "runs" / "low-shot-feat-table", shot=20)
+    assert (
+        study.ours("All with prior", "FEAT", "20-shot").mean
+        == result["scores"]["top5_all_with_prior"]["mean"]
+    )
+    assert "--features is not an option of ways" in fail("paper", "ways", "--features", "table")
 
 
 @pytest.mark.parametrize("name", ["transductive", "generalised", "cross-domain"])

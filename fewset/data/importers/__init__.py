@@ -23,7 +23,7 @@ from jaxtyping import Int64, UInt8
 from fewset.data.images import BadImage, Box, decode
 from fewset.data.sources import Source, open_source
 from fewset.data.splits import SHARES, split_classes
-from fewset.data.store import GENERATED, SPLITS, ImageSet, open_set, set_path, write_store
+from fewset.data.store import GENERATED, LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
 from fewset.errors import UserError, known
 from fewset.progress import progress
 
@@ -85,8 +85,8 @@ def import_set(
     if name in GENERATED:
         raise UserError(f"the name {name!r} belongs to the set that fewset generates; choose another name")
     path = set_path(name)
-    if not replace and (path / "manifest.json").exists():
-        _refuse_other_source(path, f"{kind} {source}")
+    if not replace:
+        LAYOUT.refuse_other_source(path, f"{kind} {source}")
 
     with open_source(source) as opened:
         entries = _with_splits(importer.entries(opened), seed, importer.shares)
@@ -116,18 +116,6 @@ def import_set(
             if sides:
                 draft.source_size = {"smallest": min(sides), "median": median_low(sides)}
     return open_set(path)
-
-
-def _refuse_other_source(path: Path, source: str) -> None:
-    try:
-        there = open_set(path).manifest["source"]
-    except UserError:
-        return  # damaged: made anew
-    if there != source:
-        raise UserError(
-            f"the image set {path.name!r} exists and came from {there!r}; choose another name with --name, "
-            "or replace it with --force"
-        )
 
 
 def _with_splits(entries: Sequence[Entry], seed: int, shares: tuple[int, int, int]) -> list[Entry]:

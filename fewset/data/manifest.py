@@ -1,0 +1,133 @@
+"""What image sets and tables of features have in common: a directory of arrays with a manifest.
+
+The manifest holds size and digest of each file and a digest of the content as a whole. It is written last
+(`Layout.seal`) and checked at each opening (`Layout.read`); what does not fit is refused with the command
+that makes it anew.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fewset.errors import UserError
+from fewset.files import write_json
+
+Manifest = dict[str, Any]
+
+# Files up to this size are read and compared with their digest at each opening; it takes milliseconds.
+_SMALL = 2**24
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A kind of directory: what messages call it, its format, and how it is made again."""
+
+    what: str
+    format: int
+    content: tuple[str, ...]
+    """The keys of the manifest that the digest covers. Name, place and time are not content."""
+    kind: str = "KIND"
+    """As in `fewset data import KIND SOURCE`."""
+    generated: tuple[str, ...] = ()
+    """Names of those that need no import."""
+
+    def seal(self, directory: Path, files: tuple[str, ...], manifest: Manifest) -> None:
+        """Write the manifest of finished files, with their sizes and digests."""
+        # Whole seconds: kept by every file system and archive, and hardly the date of a later change.
+        written = int(time.time())
+        for file in files:
+            os.utime(directory / file, (written, written))
+        sealed = {
+            "format": self.format,
+            **manifest,
+            "created_by": f"fewset {metadata.version('fewset')}",
+            "written": written,
+            "files": {
+                file: {"bytes": (directory / file).stat().st_size, "sha256": _sha256(directory / file)}
+                for file in files
+            },
+        }
+        write_json(directory / "manifest.json", {**sealed, "digest": self._digest(sealed)})
+
+    def read(self, path: Path) -> Manifest:
+        """The manifest of a directory whose files are as they were written, or an error."""
+        try:
+            manifest: Manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+            version = manifest["format"]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise self.damaged(path, f"its manifest.json cannot be read ({error!r})") from error
+        if version != self.format:
+            raise self.damaged(
+                path, f"it has format {version!r}, and this fewset reads format {self.format}", manifest
+            )
+        complete = all(key in manifest for key in (*self.content, "written", "digest"))
+        if not complete or manifest["digest"] != self._digest(manifest):
+            raise self.damaged(path, "its manifest.json was edited, or is of another kind", manifest)
+        for file, expected in manifest["files"].items():
+            try:
+                found = (path / file).stat()
+            except OSError as error:
+                raise self.damaged(path, f"{file} is missing", manifest) from error
+            if found.st_size != expected["bytes"]:
+                raise self.damaged(
+                    path, f"{file} has {found.st_size} bytes, expected {expected['bytes']}", manifest
+                )
+            # A large file is read as a whole only if it was touched since, or copied without its date.
+            doubtful = found.st_size <= _SMALL or found.st_mtime != manifest["written"]
+            if doubtful and _sha256(path / file) != expected["sha256"]:
+                raise self.damaged(path, f"{file} was edited", manifest)
+        return manifest
+
+    def verify(self, path: Path, manifest: Manifest) -> None:
+        """Read every byte and compare with the digest; opening trusts a large file of the right date."""
+        for file, expected in manifest["files"].items():
+            if _sha256(path / file) != expected["sha256"]:
+                raise self.damaged(path, f"{file} was edited", manifest)
+
+    def refuse_other_source(self, path: Path, source: str) -> None:
+        """An import may make anew what came from the same source, or is damaged; nothing else."""
+        if not (path / "manifest.json").exists():
+            return
+        try:
+            there = self.read(path)["source"]
+        except UserError:
+            return
+        if there != source:
+            raise UserError(
+                f"the {self.what} {path.name!r} exists and came from {there!r}; choose another name with "
+                "--name, or replace it with --force"
+            )
+
+    def check_space(self, path: Path, needed: int) -> None:
+        """A full disk under a memory map ends the process without a word, so look first."""
+        place = next(parent for parent in path.absolute().parents if parent.exists())
+        free = shutil.disk_usage(place).free
+        if free < needed:
+            raise UserError(
+                f"the {self.what} needs {needed / 1e9:.1f} GB, but {place} has {free / 1e9:.1f} GB free; "
+                "make room, or set FEWSET_HOME to a directory on another disk"
+            )
+
+    def damaged(self, path: Path, problem: str, manifest: object = None) -> UserError:
+        command = manifest.get("command") if isinstance(manifest, dict) else None
+        if path.name in self.generated:
+            remedy = f"remove {path}, and it is generated again when it is next used"
+        else:
+            again = command or f"fewset data import {self.kind} SOURCE --name {path.name}"
+            remedy = f"import it again: {again}"
+        return UserError(f"the {self.what} {path} cannot be used: {problem}; {remedy}")
+
+    def _digest(self, manifest: Manifest) -> str:
+        content = {key: manifest[key] for key in self.content}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
