@@ -12,6 +12,8 @@ from fewset.runs import execute
 from fewset.studies.plan import Run
 from fewset.training.run import RECIPE, RunDirectory
 
+_SHARED = ("data.", "model.", "evaluate.", "seed=")  # changes that concern both stages
+
 
 class Ground:
     """Where a study is made: `on` is how the names of its recipes begin, "strokes" or "miniimagenet/conv4".
@@ -31,6 +33,12 @@ class Ground:
     ) -> None:
         self.on, self.runs, self.say, self.features = on, runs, say, features
         self.overrides = tuple(overrides)
+        for override in self.overrides:
+            if not override.startswith((*_SHARED, "pretrain.", "train.")):
+                raise UserError(
+                    f"--set {override}: a study takes changes of the tables data, model, pretrain, train and "
+                    "evaluate, and of the seed"
+                )
         self.tasks = {} if tasks is None else {"tasks": tasks}
 
     @cached_property
@@ -104,9 +112,7 @@ class Ground:
         """
         recipe = read_recipe(path)
         untrained = recipe.train is not None and recipe.train.epochs == 0
-        tables = (
-            (f"{recipe.kind}.",) if run.on else (f"{recipe.kind}.", "data.", "model.", "evaluate.", "seed=")
-        )
+        tables = (f"{recipe.kind}.", *(() if run.on else _SHARED))
         return [
             override
             for override in self.overrides

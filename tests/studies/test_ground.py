@@ -54,6 +54,13 @@ def test_an_unknown_set_or_method_is_named(tmp_path: Path) -> None:
         Ground("nowhere", tmp_path).recipe(Run("feat"))
 
 
+def test_a_change_that_no_recipe_knows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--set epochs=2: a study takes"):
+        Ground("strokes", tmp_path, ["epochs=2"])
+    with pytest.raises(UserError, match="unknown recipe key 'train.epoch'"):
+        Ground("strokes", tmp_path, ["train.epoch=2"]).recipe(Run("feat"))
+
+
 def test_recipes_of_the_users_own(tmp_path: Path) -> None:
     """`--on` may be a directory; what a recipe starts from is looked up beside it."""
     mine = tmp_path / "mine"
