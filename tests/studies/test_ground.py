@@ -57,7 +57,7 @@ def test_an_unknown_set_or_method_is_named(tmp_path: Path) -> None:
 def test_a_change_that_no_recipe_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--set epochs=2: a study takes"):
         Ground("strokes", tmp_path, ["epochs=2"])
-    with pytest.raises(UserError, match="unknown recipe key 'train.epoch'"):
+    with pytest.raises(UserError, match=r"unknown recipe key 'train\.epoch'"):
         Ground("strokes", tmp_path, ["train.epoch=2"]).recipe(Run("feat"))
 
 
