@@ -210,7 +210,10 @@ def test_a_model_on_features_needs_their_size() -> None:
         ("[train]\n[model.maml]", "sets model.maml: a table of features has no such thing"),
         ('[train]\ninit = "pre"\naugment = ["flip"]', "sets train.init, train.augment:"),
         ("[train]\nfreeze_batchnorm = true", "sets train.freeze_batchnorm:"),
-        ('[train]\n[evaluate]\nsplit = "val"\nway = 3\nquery = 2', "evaluate.split, evaluate.way, evaluate.q"),
+        (
+            '[train]\n[evaluate]\nsplit = "val"\nway = 3\nquery = 2',
+            "evaluate.split, evaluate.way, evaluate.q",
+        ),
     ],
 )
 def test_what_features_do_not_have_is_refused(tmp_path: Path, table: str, message: str) -> None:
