@@ -66,7 +66,7 @@ def tiny_set() -> ImageSet:
 
 @pytest.fixture
 def tiny_table() -> FeatureTable:
-    """A table of features "tiny-features": 11 seen and 7 unseen classes, clusters of 5 numbers a row.
+    """A table of features "tiny-features": 11 seen and 7 unseen classes, noisy clusters, 5 numbers a row.
 
     Seen and unseen classes are mixed, and so are the two setups.
     """

@@ -229,7 +229,10 @@ def test_ranking() -> None:
 
 
 def test_memory_does_not_depend_on_the_rows(table: FeatureTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than a chunk is ever read at once, and each seen training row only once."""
+    """No more than a chunk is ever read at once, and each seen training row only once.
+
+    So what is read, and the time for it, grows with the number of rows and no faster.
+    """
     asked: list[np.ndarray] = []
     read = FeatureTable.read
 
@@ -245,6 +248,8 @@ def test_memory_does_not_depend_on_the_rows(table: FeatureTable, monkeypatch: py
     assert (times[seen_training] == 1).all()
     queries = table.rows(np.arange(SEEN + UNSEEN), "test")
     assert (times[queries] == SPEC.trials * len(SPEC.shots)).all()
+    shots = SPEC.trials * UNSEEN * sum(SPEC.shots)
+    assert times.sum() == len(seen_training) + SPEC.trials * len(SPEC.shots) * len(queries) + shots
 
 
 def test_the_prior_is_chosen_on_the_validation_setup(table: FeatureTable) -> None:

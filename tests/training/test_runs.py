@@ -21,7 +21,7 @@ from fewset.training import loop
 from fewset.training.run import RunDirectory
 from fewset.weights import load
 
-pytestmark = pytest.mark.usefixtures("tiny_set")
+pytestmark = pytest.mark.usefixtures("tiny_set", "tiny_table")
 
 MODEL = {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}}
 TASKS = {"way": 3, "shot": 2, "query": 3, "tasks": 23}
@@ -42,6 +42,19 @@ TRAIN = {
         "augment": ["pad_crop", "flip"], "validation_tasks": 11, "validation_way": 3, "validation_query": 3,
     },
     "evaluate": TASKS,
+}  # fmt: skip
+FEATURES = {
+    "name": "features",
+    "data": {"set": "tiny-features"},
+    "model": {
+        "backbone": "features", "backbone_options": {"transform": "cl2n"}, "adapter": "attention",
+        "head_options": {"temperature": 0.5},
+    },
+    "train": {
+        "way": 3, "shot": 2, "query": 3, "epochs": 3, "tasks_per_epoch": 5, "balance": 0.1,
+        "validation_tasks": 11, "validation_way": 3, "validation_query": 3,
+    },
+    "evaluate": {"shot": 2, "tasks": 3},
 }  # fmt: skip
 
 
@@ -117,7 +130,7 @@ def test_pretraining_learns(tmp_path: Path) -> None:
     assert rows[-1]["accuracy"] > 0.8
 
 
-@pytest.mark.parametrize("table", [PRETRAIN, TRAIN], ids=["pretrain", "train"])
+@pytest.mark.parametrize("table", [PRETRAIN, TRAIN, FEATURES], ids=["pretrain", "train", "features"])
 def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""
     kind = "pretrain" if "pretrain" in table else "train"
