@@ -1,19 +1,39 @@
 """A collection of kept results, and the page that is made from it: nothing on the page is written by hand.
 
-A collection is a directory `GROUP/RUN/` of the small files of runs (no weights); a group is an image set.
+A collection is a directory `GROUP/RUN/` of the small files of runs (no weights); a group is an image set. The
+results of a run on other tasks than its recipe's are in `GROUP/RUN/results/`, as in the run itself.
 """
 
 import shutil
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from fewset.errors import UserError
 from fewset.files import replacing_directory, write_text
-from fewset.report.results import Result, read_result, read_results
-from fewset.report.tables import Column, Table, comparison_table, markdown_text
+from fewset.report.results import TASK_FIELDS, Result, compare_results, read_result, read_results
+from fewset.report.tables import (
+    Column,
+    Table,
+    comparison_table,
+    describe_tasks,
+    escape_markdown,
+    markdown_text,
+    score_tables,
+)
 
 PAGE = "README.md"
-_KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "examples.npz")
+_KEPT = (
+    "result.json",
+    "recipe.toml",
+    "metrics.jsonl",
+    "*.npy",
+    "examples.npz",
+    "results/*.json",
+    "results/*.npy",
+    "results/*.npz",
+)
 
 _INTRODUCTION = """# Measured results
 
@@ -30,7 +50,9 @@ def keep(runs: Sequence[Path], directory: Path) -> None:
         with replacing_directory(directory / result.data / result.run) as target:
             for pattern in _KEPT:
                 for file in run.glob(pattern):
-                    shutil.copyfile(file, target / file.name)
+                    kept = target / file.relative_to(run)
+                    kept.parent.mkdir(exist_ok=True)
+                    shutil.copyfile(file, kept)
 
 
 def write_page(directory: Path) -> Path:
@@ -57,10 +79,31 @@ def results_page(directory: Path) -> str:
 
 
 def _section(group: Path) -> str:
-    runs = sorted(file.parent for file in group.glob("*/result.json"))
-    results = sorted(read_results(runs), key=lambda result: (result.way, result.shot, result.score.mean))
-    tables = (comparison_table(results), _origins(results))
-    return "\n".join([f"## {group.name}\n", *(markdown_text(table) for table in tables)])
+    """The results of an image set: those on the same tasks side by side, then how each was made."""
+    results = read_results(sorted([*group.glob("*/result.json"), *group.glob("*/results/*.json")]))
+    results.sort(key=_order)
+    parts = [f"## {group.name}\n"]
+    shown: list[Result] = []
+    protocols = [list(same) for _, same in groupby(results, key=_protocol)]
+    for protocol in protocols:
+        protocol.sort(key=lambda result: result.score.mean)
+        if len(protocols) > 1:
+            parts.append(f"### {escape_markdown(describe_tasks(protocol[0], count=False))}\n")
+        tables = [comparison_table(protocol), *score_tables(compare_results(protocol))]
+        parts += map(markdown_text, tables)
+        shown += protocol
+    return "\n".join([*parts, markdown_text(_origins(shown))])
+
+
+def _order(result: Result) -> tuple[Any, ...]:
+    """The standard setting first, smaller tasks before larger ones; results on the same tasks together."""
+    standard = result.setting == "standard"
+    return not standard, result.setting, result.domain or "", result.way, result.shot, str(_protocol(result))
+
+
+def _protocol(result: Result) -> tuple[Any, ...]:
+    """What results must agree on to stand in one table."""
+    return tuple(getattr(result, name) for name in TASK_FIELDS)
 
 
 def _origins(results: Sequence[Result]) -> Table:

@@ -18,6 +18,7 @@ from fewset.report.tables import (
     describe_tasks,
     latex_text,
     markdown_text,
+    score_tables,
     settings_table,
     text_of,
 )
@@ -36,15 +37,20 @@ class Adaptation(NamedTuple):
 
 
 def build_report(runs: Sequence[Path], out: Path) -> Path:
-    """Write `report.html`, its figures as PNG files and its table as `table.md`, `.csv` and `.tex`."""
+    """Write `report.html`, its figures as PNG files and its tables as Markdown, CSV and LaTeX.
+
+    The comparison is `table.md` and so on; `scores-1.md` is all scores of the first setting that has several.
+    """
     results = read_results(runs)
     comparisons = compare_results(results)
     table = comparison_table(results)
+    scores = score_tables(comparisons)
     figures = _figures(comparisons)
     html = _template().render(
         title=_title(results),
         summary=summary(comparisons),
         table=table,
+        scores=scores,
         figures={name: _data_uri(picture) for name, picture in figures.items()},
         adaptations=_adaptations(comparisons),
         comparisons=comparisons,
@@ -54,9 +60,11 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
     )
     for name, picture in figures.items():
         write_bytes(out / name, picture)
-    write_text(out / "table.md", markdown_text(table))
-    write_text(out / "table.csv", csv_text(table))
-    write_text(out / "table.tex", latex_text(table))
+    tables = {"table": table} | {f"scores-{number}": each for number, each in enumerate(scores, start=1)}
+    for name, each in tables.items():
+        write_text(out / f"{name}.md", markdown_text(each))
+        write_text(out / f"{name}.csv", csv_text(each))
+        write_text(out / f"{name}.tex", latex_text(each))
     page = out / "report.html"
     write_text(page, html)
     return page

@@ -242,7 +242,9 @@ def _labels(results: Sequence[Result]) -> list[str]:
         (
             ", ".join(filter(None, (result.method, result.variant))),
             f"{result.method}, {result.way}-way {result.shot}-shot",
+            ", ".join(filter(None, (result.method, result.setting, result.variant, result.domain))),
             f"{result.method} ({result.run})",
+            f"{result.method} ({result.run}, {result.path.stem})",
             f"{result.method} ({result.path})",
         )
         for result in results

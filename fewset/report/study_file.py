@@ -135,6 +135,8 @@ def read_study(path: Path) -> Study:
     for text in texts:
         if not text.isprintable():
             raise _broken(path, f"has control characters in {text!r}")
+    if record["layout"] not in get_args(Layout):
+        raise _broken(path, f"has layout {record['layout']!r}, expected {' or '.join(get_args(Layout))}")
     values: dict[str, Any] = {name: record[name] for name in _TEXTS}
     values |= {name: tuple(record[name]) for name in _LISTS}
     study = Study(**values, cells=tuple(_cell(path, cell) for cell in record["cells"]))
@@ -156,8 +158,6 @@ def _cell(path: Path, record: Any) -> Cell:
 def _check_places(path: Path, study: Study) -> None:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", study.name):
         raise _broken(path, f"has the name {study.name!r}, expected small letters, digits and hyphens")
-    if study.layout not in get_args(Layout):
-        raise _broken(path, f"has layout {study.layout!r}, expected one of {', '.join(get_args(Layout))}")
     for name in ("panels", "rows", "columns"):
         items = getattr(study, name)
         if not items or len(set(items)) < len(items):

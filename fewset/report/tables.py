@@ -79,6 +79,27 @@ def comparison_table(results: Sequence[Result], baseline: int | None = None) -> 
     )
 
 
+def score_tables(comparisons: Sequence[Comparison]) -> list[Table]:
+    """All scores of the results that have several, such as seen and unseen: a table for each setting."""
+    settings = dict.fromkeys(item.result.setting for item in comparisons if item.result.scores)
+    return [
+        _score_table(setting, [item for item in comparisons if item.result.setting == setting])
+        for setting in settings
+    ]
+
+
+def _score_table(setting: str, comparisons: Sequence[Comparison]) -> Table:
+    names = dict.fromkeys(name for item in comparisons for name in item.result.scores)
+    return Table(
+        title=f"All scores of the setting {setting} in %, mean ± 95 % interval over tasks",
+        columns=(Column("Score", "score"), *(Column(item.label, item.label, True) for item in comparisons)),
+        rows=tuple(
+            (name.replace("_", " "), *(item.result.scores.get(name) for item in comparisons))
+            for name in names
+        ),
+    )
+
+
 def settings_table(comparisons: Sequence[Comparison]) -> Table:
     """The training settings of the runs side by side, those first in which they differ."""
     trained = [item for item in comparisons if item.result.recipe]
@@ -92,14 +113,14 @@ def settings_table(comparisons: Sequence[Comparison]) -> Table:
     )
 
 
-def describe_tasks(result: Result) -> str:
-    """The tasks of a result in words."""
+def describe_tasks(result: Result, count: bool = True) -> str:
+    """The tasks of a result in words, with or without their number."""
     parts = [
         f"{result.data} {result.split}" + (f" ({result.domain})" if result.domain else ""),
         *([] if result.setting == "standard" else [result.setting]),
         f"{result.way}-way {result.shot}-shot",
         f"{result.query} queries a class",
-        f"{result.tasks:,} tasks",
+        *([f"{result.tasks:,} tasks"] if count else []),
         f"seed {result.seed}",
     ]
     return ", ".join(parts)

@@ -22,8 +22,8 @@ SUPPORT_ACROSS, QUERIES_ACROSS = 5, 8  # images in a line; more go into further 
 _STEP = 1.08  # from image to image; an image is 1 wide and 1 high
 _LINE = 1.36  # from line to line, with the marks between
 _NAMES, _GAP = 1.75, 0.5  # room for the names, and between support and queries
-_LETTER = 3.9  # points that a letter of a mark takes, at the size below
-_MARK_SIZE = 6.5
+_SIZE, _MARK_SIZE = 9.0, 6.5  # points, of names and of marks
+_LETTER = 0.65  # of its size is a letter wide
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def _figure(tasks: Sequence[PicturedTask]) -> Figure:
     )
     panels = figure.subplots(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
     for task, shape, height, axes in zip(tasks, shapes, heights, panels, strict=True):
-        _draw(axes, task, shape, letters=int(72 * inches * _STEP / _LETTER))
+        _draw(axes, task, shape, 72 * inches)
         axes.set_xlim(-_NAMES, wide)
         axes.set_ylim(height, -0.3)
         axes.set_aspect("equal")
@@ -95,7 +95,7 @@ def _shape(task: PicturedTask) -> _Shape:
     way, shot, queries = len(task.support), task.support.shape[1], task.query.shape[1]
     if len(task.class_names) != way:
         raise UserError(f"got {len(task.class_names)} class names, expected {way}, one for each class")
-    if task.predicted.size and not ((task.predicted >= 0) & (task.predicted < way)).all():
+    if not ((task.predicted >= 0) & (task.predicted < way)).all():
         raise UserError(
             f"got predicted classes outside 0..{way - 1}, expected the number of a class of the task"
         )
@@ -103,16 +103,19 @@ def _shape(task: PicturedTask) -> _Shape:
     return _Shape(*across, lines=max(-(-shot // across[0]), -(-queries // across[1])))
 
 
-def _draw(axes: Axes, task: PicturedTask, shape: _Shape, letters: int) -> None:
-    """Draw a task; so many letters fit below an image."""
+def _draw(axes: Axes, task: PicturedTask, shape: _Shape, points: float) -> None:
+    """Draw a task; an image is so many points wide."""
+    letters, mark_letters = (
+        int(points * room / (_LETTER * size)) for room, size in ((_NAMES, _SIZE), (_STEP, _MARK_SIZE))
+    )
     right = int((task.predicted == np.arange(len(task.query))[:, None]).sum())
     axes.set_title(f"{task.title}: {right} of {task.predicted.size} right")
     for text, left in (("support", 0.0), ("queries", shape.query_left)):
         axes.text(left, -0.1, text, color=FAINT)
     for number, name in enumerate(task.class_names):
         top = number * shape.lines * _LINE
-        label = "\n".join(textwrap.wrap(f"{number + 1} {name}", 15, max_lines=4, placeholder=" …"))
-        axes.text(-0.15, top + 0.5, label, ha="right", va="center")
+        label = "\n".join(textwrap.wrap(f"{number + 1} {name}", letters, max_lines=4, placeholder=" …"))
+        axes.text(-0.15, top + 0.5, label, fontsize=_SIZE, ha="right", va="center")
         for place, image in enumerate(task.support[number]):
             _image(axes, image, place % shape.support * _STEP, top + place // shape.support * _LINE)
         for place, (image, predicted) in enumerate(
@@ -125,7 +128,9 @@ def _draw(axes: Axes, task: PicturedTask, shape: _Shape, letters: int) -> None:
             colour = UP if correct else DOWN
             frame = Rectangle((left, below), 1, 1, fill=False, edgecolor=colour, linewidth=2)
             axes.add_patch(frame)
-            mark = "✓" if correct else _short(f"✗ {predicted + 1} {task.class_names[predicted]}", letters)
+            mark = (
+                "✓" if correct else _short(f"✗ {predicted + 1} {task.class_names[predicted]}", mark_letters)
+            )
             axes.text(left + 0.5, below + 1.05, mark, fontsize=_MARK_SIZE, ha="center", va="top")
 
 

@@ -198,3 +198,18 @@ def test_the_summary_tells_what_adaptation_brings(make_run: MakeRun, shift: floa
 
 def test_large_numbers_of_tasks_are_readable(make_run: MakeRun) -> None:
     assert summary_of([make_run(values=per_task(0, tasks=1009))])[0].endswith("on 1,009 tasks.")
+
+
+def test_all_scores_of_a_setting_are_on_the_page(make_run: MakeRun, tmp_path: Path) -> None:
+    run = make_run(setting="generalised")
+    seen = per_task(7)
+    np.save(run / "seen.npy", seen)
+    write_result(run / "result.json", scores={"seen_<b>": {**naive_score(seen), "per_task": "seen.npy"}})
+    page = Page(build_report([run], tmp_path / "report"))
+    score = naive_score(seen)
+    number = f"{100 * score['mean']:.2f} ± {100 * score['ci95']:.2f}"
+    assert "All scores of the setting generalised in %" in page.text
+    assert f"seen <b> {number}" in page.text
+    assert "b" not in page.tags
+    for suffix in ("md", "csv", "tex"):
+        assert f"{100 * score['mean']:.2f}" in (tmp_path / "report" / f"scores-1.{suffix}").read_text()

@@ -1,5 +1,6 @@
 import csv
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,15 +8,19 @@ import pytest
 from fewset.evaluation import Difference
 from fewset.report.results import compare_results, read_results
 from fewset.report.tables import (
+    Column,
+    Estimate,
+    Table,
     comparison_table,
     csv_text,
     latex_text,
     markdown_text,
     plain_text,
+    score_tables,
     settings_table,
     text_of,
 )
-from tests.report.conftest import MakeRun, naive_score, per_task
+from tests.report.conftest import MakeRun, naive_score, per_task, write_result
 
 
 def percent(values: np.ndarray, sign: str = "") -> str:
@@ -148,3 +153,67 @@ def test_settings_that_differ_come_first(make_run: MakeRun) -> None:
         ("seed", "3", "3"),
         ("train.optimiser.lr", "0.01", "0.01"),
     )
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text", "latex", "fields"),
+    [
+        (Estimate(0.55149, 0.002), "55.15 ± 0.20", r"$55.15 \pm 0.20$", ["55.15", "0.20"]),
+        (Estimate(0.5, None), "50.00", "$50.00$", ["50.00", ""]),
+        (Estimate(0.496, None, 1, "*"), "49.6*", "$49.6$*", ["49.6", ""]),
+        (Estimate(0.496, 0.03, 1, "*"), "49.6 ± 3.0*", r"$49.6 \pm 3.0$*", ["49.6", "3.0"]),
+        (None, "–", "--", ["", ""]),
+    ],
+)
+def test_an_estimate_in_every_form(
+    estimate: Estimate | None, text: str, latex: str, fields: list[str]
+) -> None:
+    table = Table("title", (Column("Name", "name"), Column("Number", "number", True)), (("one", estimate),))
+    assert text_of(estimate) == text
+    assert f"one & {latex} \\\\" in latex_text(table)
+    assert list(csv.reader(io.StringIO(csv_text(table)))) == [
+        ["name", "number", "number_ci95"],
+        ["one", *fields],
+    ]
+
+
+def test_latex_knows_every_sign_that_names_have() -> None:
+    name = "a→b FEAT†‡ 1–2 <x|y> 50% ↓ $_{a}^b & #~\\"
+    line = latex_text(Table("title", (Column(name, "name"),), ()))
+    assert line.isascii()
+    assert (
+        r"a$\rightarrow$b FEAT\textdagger{}\textdaggerdbl{} 1--2 \textless{}x\textbar{}y\textgreater{} "
+        r"50\% $\downarrow$ \$\_\{a\}\textasciicircum{}b \& \#\textasciitilde{}\textbackslash{} \\"
+    ) in line
+
+
+def scored(make_run: MakeRun, name: str, seed: int, **fields: object) -> Path:
+    """A run whose result has two further scores."""
+    run = make_run(name, per_task(seed), setting="generalised", **fields)
+    scores = {}
+    for place, score in enumerate(("seen", "unseen_among_all")):
+        values = per_task(seed + 10 + place)
+        np.save(run / f"{score}.npy", values)
+        scores[score] = {**naive_score(values), "per_task": f"{score}.npy"}
+    write_result(run / "result.json", scores=scores)
+    return run
+
+
+def test_all_scores_stand_side_by_side(make_run: MakeRun) -> None:
+    runs = [
+        make_run("standard"),
+        scored(make_run, "proto", 1),
+        scored(make_run, "feat", 2, method="FEAT"),
+    ]
+    (table,) = score_tables(compare_results(read_results(runs)))
+    assert "generalised" in table.title
+    assert rows_of(markdown_text(table)) == [
+        ["Score", "ProtoNet, generalised", "FEAT"],
+        [":---", "---:", "---:"],
+        ["seen", percent(per_task(11)), percent(per_task(12))],
+        ["unseen among all", percent(per_task(12)), percent(per_task(13))],
+    ]
+
+
+def test_results_with_one_score_have_no_table_of_scores(make_run: MakeRun) -> None:
+    assert score_tables(compare_results(read_results([make_run()]))) == []
