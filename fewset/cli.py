@@ -386,6 +386,7 @@ def paper(
     draw: Annotated[
         bool, typer.Option("--draw", help="Only draw what the study's file already holds.")
     ] = False,
+    plugin: PluginOption = None,
 ) -> None:
     """A table or figure of the paper: makes the runs that are missing, goes on where it was stopped.
 
@@ -398,7 +399,7 @@ def paper(
     elif features is not None and name != "low-shot":
         raise UserError(f"--features is not an option of {name}; leave it out, or take low-shot")
     else:
-        _study(name, STUDIES, on, overrides, runs, out, tasks, features, draw)
+        _study(name, STUDIES, on, overrides, runs, out, tasks, plugin, features, draw)
 
 
 @app.command()
@@ -411,6 +412,7 @@ def ablate(
     runs: RunsOption = Path("runs"),
     out: StudyOutOption = Path("paper"),
     tasks: StudyTasksOption = None,
+    plugin: PluginOption = None,
 ) -> None:
     """An ablation of the paper: runs its grid, goes on where it was stopped, writes the table.
 
@@ -421,7 +423,7 @@ def ablate(
     if name is None:
         _list_studies(ABLATIONS)
     else:
-        _study(name, ABLATIONS, on, overrides, runs, out, tasks)
+        _study(name, ABLATIONS, on, overrides, runs, out, tasks, plugin)
 
 
 def _list_studies(studies: dict[str, Any]) -> None:
@@ -439,6 +441,7 @@ def _study(
     runs: Path,
     out: Path,
     tasks: int | None,
+    plugins: list[Path] | None,
     features: str | None = None,
     draw: bool = False,
 ) -> None:
@@ -454,11 +457,15 @@ def _study(
         from fewset.studies.ground import Ground
         from fewset.studies.run import run_study
 
-        _start()
+        _start(plugins)
         ground = Ground(on, runs, overrides or [], tasks, features, say=_say)
-        plan = studies[name](ground)
-        run_study(name, plan, ground, file)
-        pictures = plan.pictures(file.parent)
+        try:
+            plan = studies[name](ground)
+            run_study(name, plan, ground, file)
+            pictures = plan.pictures(file.parent)
+        except KeyboardInterrupt:
+            _say("stopped; the same command goes on from here")
+            raise
     written = [*render_study(file), *pictures]
     for table in study_tables(read_study(file)):
         _say(plain_text(table))
