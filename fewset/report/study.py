@@ -1,5 +1,6 @@
 """Studies as tables and figures in the paper's form, with the paper's own numbers beside ours."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fewset.files import write_bytes, write_text
@@ -44,19 +45,19 @@ def study_tables(study: Study) -> list[Table]:
 
 def _panel_table(study: Study, panel: str, last: bool) -> Table:
     corner = f"{study.corner} ↓ {study.columns_title} →" if study.columns_title else study.corner
-    columns: dict[Column, list[TableCell]] = {Column(corner, "row"): list(study.rows)}
+    columns: list[tuple[Column, Sequence[TableCell]]] = [(Column(corner, "row"), study.rows)]
     for column in study.columns:
-        columns[Column(column, column, True)] = [study.ours(panel, row, column) for row in study.rows]
+        columns.append((Column(column, column, True), [study.ours(panel, row, column) for row in study.rows]))
         paper = [study.paper(panel, row, column) for row in study.rows]
         if any(paper):
             printed = f"{study.key(column)}, paper"
-            columns[Column(printed, printed, True)] = [*paper]
+            columns.append((Column(printed, printed, True), paper))
     title = ", ".join(filter(None, (study.title, panel)))
     on = f"; paper: {study.source.on}" if study.source else ""
     return Table(
         title=f"{title} ({study.on}{on}): accuracy in %, mean ± 95 % interval",
-        columns=tuple(columns),
-        rows=tuple(zip(*columns.values(), strict=True)),
+        columns=tuple(column for column, _ in columns),
+        rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
         notes=tuple(_notes(study)) if last else (),
     )
 
