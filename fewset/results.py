@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from fewset import distributed
 from fewset.data.store import open_set
+from fewset.devices import pick_device
 from fewset.errors import UserError
 from fewset.evaluation import Score
 from fewset.files import replacing, write_json
@@ -33,6 +35,7 @@ def evaluate_run(
     data: str | None = None,
     split: str | None = None,
     domain: str | None = None,
+    device: str = "auto",
     **tasks: int,
 ) -> Result:
     """Score a run; what is not given (`way`, `shot`, `query`, `tasks`, `seed` too) comes from its recipe.
@@ -56,7 +59,7 @@ def evaluate_run(
             "the setting generalised needs the items that the run was trained on; leave out --data, --domain"
         )
     job = Job(
-        load(run),
+        load(run).to(pick_device(device)),
         open_set(scored[0]),
         split or recipe.evaluate.split,
         scored[1],
@@ -90,19 +93,20 @@ def evaluate_run(
         result["before"] = _write_score(outcome.before, folder / f"{stem}per_task_before.npy")
     if outcome.examples is not None:
         result["examples"] = f"{stem}examples.npz"
-        with replacing(folder / result["examples"]) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
+        if distributed.main():
+            with replacing(folder / result["examples"]) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
     if outcome.scores:
         result["scores"] = {
             name: _write_score(score, folder / f"{stem}per_task_{name}.npy")
             for name, score in outcome.scores.items()
         }
-    environment = describe()
+    environment = describe() | {"processes": distributed.world()}
     result["command"] = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     result["commit"] = environment.pop("commit")
     result["versions"] = environment
     result["seconds"] = round(seconds, 3)
-    write_json(folder / (f"{stem}json" if stem else RESULT), result)
+    distributed.first(lambda: write_json(folder / (f"{stem}json" if stem else RESULT), result))
     return result
 
 
@@ -126,6 +130,7 @@ def _stem(result: Result, words: tuple[str, ...]) -> str:
 
 
 def _write_score(score: Score, path: Path) -> Result:
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.save(file, score.per_task)
+    if distributed.main():
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.save(file, score.per_task)
     return {"mean": score.mean, "ci95": score.ci95, "per_task": path.name}
