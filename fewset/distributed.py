@@ -8,6 +8,7 @@ machine is gone, does not: so every process says every few seconds that it is al
 """
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -42,7 +43,7 @@ class LostProcess(Exception):  # noqa: N818
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"process {rank()} of {world()} stops: {what}; look above for its cause, then give the same "
+            f"process {rank()} of {world()} stops: {what}; the other's own message says why; give the same "
             "command again (pretrain and train: with --resume, which goes on from the last checkpoint)"
         )
 
@@ -104,7 +105,7 @@ def session() -> Iterator[None]:
     watch = threading.Thread(target=_watch, args=(alive, ended), daemon=True)
     watch.start()
     usual = signal.signal(signal.SIGTERM, _terminated)
-    good = False
+    good = False  # whether this process ends as it should
     try:
         with ExitStack() as stack:
             if not main():
@@ -115,11 +116,11 @@ def session() -> Iterator[None]:
         good = not leaving.code
         raise
     finally:
-        signal.signal(signal.SIGTERM, usual)
         ended.set()
         watch.join()
-        if good:  # it would wait for those that are lost
-            dist.destroy_process_group()
+        if good:
+            dist.destroy_process_group()  # would wait for those that are lost
+            signal.signal(signal.SIGTERM, usual)
         _processes = _Processes()
 
 
@@ -161,6 +162,7 @@ def _give_up(what: str) -> None:
 
 
 def _terminated(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise LostProcess("torchrun ended it, as it does when another process has ended")
 
 
@@ -169,11 +171,13 @@ def _talking() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it will follow, and must not disturb what is said
         raise LostProcess(f"another process has ended or does not answer ({_brief(error)})") from error
 
 
 def _brief(error: Exception) -> str:
-    return str(error).partition("\n")[0].rpartition("] ")[2].strip(" .")
+    """The first sentence, without the place in the source."""
+    return re.sub(r"^\[\S+:\d+\] ", "", str(error)).partition("\n")[0].partition(". ")[0]
 
 
 # Working together. Each of these must be called by all processes, in the same order.

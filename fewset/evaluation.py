@@ -169,7 +169,7 @@ def task_chunks(
     chunk: int | None = None,
     title: str = "",
     *,
-    results: Sequence[Shaped[np.ndarray, "tasks *any"]],
+    results: Sequence[np.ndarray],
 ) -> Iterator[tuple[int, int]]:
     """The first and last (excluded) task of each chunk, of tasks with so many embedding numbers each.
 

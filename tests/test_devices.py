@@ -26,7 +26,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with two GPUs, up to the point where they would be used."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
 
 
 def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_run_says_what_it_computes_in(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("tiny_set")
 def test_bfloat16_leaves_float32_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_problem", lambda device: "")  # emulated where the CPU has none
+    monkeypatch.setattr(devices, "_problem", lambda _: "")  # emulated where the CPU has none
     execute(parse_recipe(TRAIN), "train", tmp_path / "proto")
     assert json.loads((tmp_path / "proto" / "environment.json").read_text())["precision"] == "bfloat16"
     kinds = {value.dtype for value in load(tmp_path / "proto").parameters()}

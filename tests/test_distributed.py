@@ -19,6 +19,7 @@ from torch import distributed as dist
 from fewset import cli, distributed, evaluation
 from fewset.errors import UserError
 from fewset.recipes import Recipe, parse_recipe, recipe_text
+from fewset.results import evaluate_run
 from fewset.runs import execute
 from fewset.training.run import RunDirectory
 from fewset.weights import load
@@ -90,14 +91,13 @@ def run(tmp_path: Path, tiny_set: object) -> Path:  # noqa: ARG001
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-def test_eval_gives_the_same_to_the_bit(processes: int, run: Path) -> None:
+def test_eval_gives_the_same_to_the_bit(processes: int, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the command line: 5 chunks of tasks on 2 batches of images."""
     words = ["--split", "train", "--way", "5", "--shot", "4", "--query", "7", "--tasks", "20000"]
     alone, together = (shutil.copytree(run, run.with_name(name)) for name in ("alone", "together"))
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
-        patch.setattr("sys.argv", ["fewset", "eval", str(alone), *words])
+    monkeypatch.setattr("sys.argv", ["fewset", "eval", str(alone), *words])
+    with pytest.raises(SystemExit, match="0"):
         cli.main()
-    assert ended.value.code == 0
     output = succeed(processes, "-m", "fewset", "eval", together, *words, "--json")
     (file,) = (together / "results").glob("*.json")
     result = json.loads(file.read_text())
@@ -116,25 +116,42 @@ def test_eval_gives_the_same_to_the_bit(processes: int, run: Path) -> None:
             np.testing.assert_array_equal(found[name], examples[name])
 
 
-@pytest.mark.parametrize("processes", [2, 3])
 def test_everything_is_as_with_one_process(
-    processes: int, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every setting to the bit; training of so many tasks a step, one in each process, up to rounding."""
+    """Every setting to the bit; training with three tasks a step, one in each process, up to rounding."""
     monkeypatch.setattr(evaluation, "_CHUNK_NUMBERS", work.CHUNK)
-    table = make_table().path
-    other = shutil.copytree(run, tmp_path / "other")
-    exact, close = work.everything(run, table, tasks=processes)
-    succeed(processes, ROOT / "tests" / "work.py", other, table, tmp_path)
-    with np.load(tmp_path / "exact.npz") as found:
+    runs, table = tmp_path / "runs", make_table().path
+    shutil.copytree(run, runs / "feat")
+    exact, close = work.everything(run, table, tasks=3)
+    monkeypatch.setattr(RunDirectory, "write_metrics", _interrupt)
+    with pytest.raises(KeyboardInterrupt):  # at the end of the first epoch; three processes go on
+        execute(parse_recipe(work.PRETRAIN), "pretrain", runs / "pre")
+
+    output = succeed(3, ROOT / "tests" / "work.py", runs, table)
+
+    with np.load(runs / "exact.npz") as found:
         assert set(found) == set(exact)
         for name in exact:
             assert found[name].tobytes() == exact[name].tobytes(), name
-    with np.load(tmp_path / "close.npz") as found:
+    with np.load(runs / "close.npz") as found:
         assert set(found) == set(close)
         np.testing.assert_allclose(found["weights"], close["weights"], rtol=0, atol=1e-9)  # float64
         for name in close:
             np.testing.assert_allclose(found[name], close[name], rtol=0, atol=1e-5, err_msg=name)
+    result = json.loads((runs / "pre" / "result.json").read_text())
+    assert output == f"{result['mean']}\n"  # only the first process prints
+    rows = [json.loads(line) for line in (runs / "pre" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [3, 6]
+    assert json.loads((runs / "pre" / "environment.json").read_text())["processes"] == 3
+    np.testing.assert_array_equal(
+        np.load(runs / "pre" / "per_task.npy"),
+        np.load(runs / "pre" / evaluate_run(runs / "pre")["per_task"]),
+    )
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 DYING = """
@@ -191,40 +208,6 @@ def test_a_process_that_hangs_is_given_up(tmp_path: Path) -> None:
         assert "process 1 has given no sign of life" in next(lines)
         # torchrun, too, ends it, but waits half a minute for an answer first.
         os.kill(int((tmp_path / "dying.pid").read_text()), signal.SIGKILL)
-
-
-@pytest.mark.usefixtures("tiny_set")
-def test_pretraining_resumes_with_another_number_and_prints_once(tmp_path: Path) -> None:
-    given = parse_recipe(
-        {
-            "name": "pre",
-            "data": {"set": "tiny"},
-            "model": {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}},
-            "pretrain": {"epochs": 2, "batch": 36, "validation_tasks": 11, "validation_query": 5},
-            "evaluate": {"way": 3, "query": 3, "tasks": 23},
-        }
-    )
-    (tmp_path / "pre.toml").write_text(recipe_text(given))
-    out = tmp_path / "runs" / "pre"
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("fewset.training.run.RunDirectory.write_metrics", _interrupt)
-        execute(given, "pretrain", out)  # one process, to the end of the first epoch
-    words = "-m", "fewset", "pretrain", tmp_path / "pre.toml", "--out", out, "--resume"
-    output = succeed(2, *words)
-    assert output.splitlines()[-1] == f"run: {out}"
-    assert output.count("run: ") == 1
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == [3, 6]
-    assert json.loads((out / "environment.json").read_text())["processes"] == 2
-    (tmp_path / "pre.toml").write_text(recipe_text(given).replace("batch = 36", "batch = 37"))
-    refused = torchrun(2, *words[:-1], "--force")
-    assert refused.returncode != 0
-    assert refused.stderr.count("error: pretrain.batch is 37") == 1
-    assert "--set pretrain.batch=36" in refused.stderr
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 # Without other processes

@@ -1,5 +1,6 @@
-"""What one process and several do alike, for `test_distributed`: `python tests/work.py RUN TABLE OUT` under
-torchrun does `everything`, and leaves arrays in OUT.
+"""What one process and several do alike, for `test_distributed`.
+
+`tests/work.py RUNS TABLE` under torchrun does `everything` with the runs, and leaves its arrays beside them.
 """
 
 import sys
@@ -16,13 +17,22 @@ from fewset.data.features import open_features
 from fewset.data.store import open_set
 from fewset.heads import PrototypeHead
 from fewset.model import FewShotModel
+from fewset.recipes import parse_recipe
 from fewset.results import evaluate_run
+from fewset.runs import execute
 from fewset.settings.low_shot import LowShotSpec, choose_prior, evaluate_low_shot
 from fewset.training import loop
 from fewset.training.episodic import MetaTraining, TrainConfig
 from fewset.training.features import FeatureInput, FeatureTraining
 from fewset.training.optimiser import set_rate
 
+PRETRAIN = {
+    "name": "pre",
+    "data": {"set": "tiny"},
+    "model": {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}},
+    "pretrain": {"epochs": 2, "batch": 36, "validation_tasks": 11, "validation_query": 5},
+    "evaluate": {"way": 3, "query": 3, "tasks": 23},
+}
 CHUNK = 2**11  # embedding numbers in a chunk of tasks, so that a few tasks are several chunks
 
 Arrays = dict[str, np.ndarray]
@@ -82,7 +92,6 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
         "cross-domain": {"support_domain": "even", "query_domain": "odd"},
     }
     for setting, options in cases.items():
-        # The classes of one episode, so that each setting finds enough items of a domain.
         result = evaluate_run(run, setting=setting, options=options, query=2, tasks=113)
         for name, score in {"": result, **result.get("scores", {})}.items():
             exact[f"{setting} {name}"] = np.array([score["mean"], score["ci95"]])
@@ -106,8 +115,10 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
 
 if __name__ == "__main__":
     evaluation._CHUNK_NUMBERS = CHUNK
+    runs, table = (Path(word) for word in sys.argv[1:])
     with distributed.session():
-        found = everything(Path(sys.argv[1]), Path(sys.argv[2]), tasks=distributed.world())
+        exact, close = everything(runs / "feat", table, tasks=distributed.world())
         if distributed.main():
-            for kind, arrays in zip(("exact", "close"), found, strict=True):
-                np.savez(Path(sys.argv[3]) / f"{kind}.npz", **arrays)
+            np.savez(runs / "exact.npz", **exact)
+            np.savez(runs / "close.npz", **close)
+        print(execute(parse_recipe(PRETRAIN), "pretrain", runs / "pre", resume=True)["mean"])
