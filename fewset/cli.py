@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fewset import __version__
+from fewset import __version__, distributed
 from fewset.errors import UserError, known
 
 if TYPE_CHECKING:
@@ -53,18 +53,31 @@ PluginOption = Annotated[
 _IMPORTERS = [module.name for module in iter_modules([str(Path(__file__).parent / "data" / "importers")])]
 _KINDS = sorted([*_IMPORTERS, "features"])
 NameArgument = Annotated[str, typer.Argument(help="An imported set, or a table of features.")]
+DeviceOption = Annotated[
+    str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, or auto (a GPU where there is one).")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def main() -> None:
-    """Entry point: a user's error is one line and exit code 2; anything else keeps its traceback."""
-    try:
-        app()
-    except UserError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"[red]error:[/red] {_escape(str(error))}"
-        )
-        sys.exit(2)
+    """Entry point: a user's error is one line and exit code 2; anything else keeps its traceback.
+
+    Under torchrun this is one of several processes: all meet a user's error, and the first one tells.
+    """
+    with distributed.session():
+        try:
+            app()
+        except UserError as error:
+            if distributed.main():
+                _print_error(error)
+            sys.exit(2)
+        except distributed.LostProcess as error:
+            _print_error(error)
+            sys.exit(1)
+
+
+def _print_error(error: Exception) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/red] {_escape(str(error))}")
 
 
 def _say(text: str) -> None:
@@ -106,6 +119,7 @@ def _options(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("fewset-demo"),
+    device: DeviceOption = "auto",
 ) -> None:
     """From nothing to a report: pre-train, meta-train ProtoNet and FEAT, 10,000 tasks each.
 
@@ -114,7 +128,7 @@ def demo(
     from fewset.demo import demo as run_demo
 
     _start()
-    run_demo(out, _say)
+    run_demo(out, _say, device)
 
 
 def _execute(
@@ -125,6 +139,7 @@ def _execute(
     out: Path | None,
     resume: bool,
     force: bool,
+    device: str,
 ) -> None:
     from fewset.recipes import find_recipe, read_recipe
     from fewset.runs import execute
@@ -132,7 +147,7 @@ def _execute(
     parsed = read_recipe(find_recipe(recipe), overrides or [])
     directory = out or runs / parsed.name
     try:
-        _print_result(execute(parsed, kind, directory, resume=resume, force=force))
+        _print_result(execute(parsed, kind, directory, resume=resume, force=force, device=device, say=_say))
     except KeyboardInterrupt:
         _say(f"stopped; the same command with --resume goes on in {directory}")
         raise
@@ -167,13 +182,14 @@ def pretrain(
     out: OutOption = None,
     resume: ResumeOption = False,
     force: ForceOption = False,
+    device: DeviceOption = "auto",
 ) -> None:
     """Train a backbone to classify the classes of the train split.
 
     Example: `fewset pretrain strokes/pretrain --set pretrain.epochs=10`
     """
     _start()
-    _execute("pretrain", recipe, overrides, runs, out, resume, force)
+    _execute("pretrain", recipe, overrides, runs, out, resume, force, device)
 
 
 @app.command()
@@ -184,6 +200,7 @@ def train(
     out: OutOption = None,
     resume: ResumeOption = False,
     force: ForceOption = False,
+    device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
     """Meta-train a whole model on sampled tasks.
@@ -191,7 +208,7 @@ def train(
     Example: `fewset train strokes/feat --set train.shot=5 --out runs/feat-5shot`
     """
     _start(plugin)
-    _execute("train", recipe, overrides, runs, out, resume, force)
+    _execute("train", recipe, overrides, runs, out, resume, force, device)
 
 
 @app.command("eval")
@@ -255,6 +272,7 @@ def evaluate(
             help="Low-shot: the classes of one setup, validation or test; default: all classes of the table."
         ),
     ] = None,
+    device: DeviceOption = "auto",
     plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -280,7 +298,14 @@ def evaluate(
     }
     options = {key: value for key, value in own.items() if value is not None}
     result = evaluate_run(
-        run, setting=setting, options=options, data=data, split=split, domain=domain, **numbers
+        run,
+        setting=setting,
+        options=options,
+        data=data,
+        split=split,
+        domain=domain,
+        device=device,
+        **numbers,
     )
     if as_json:
         print(json.dumps(result, indent=2))

@@ -12,7 +12,7 @@ from fewset.runs import execute
 _STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
 
 
-def demo(out: Path, say: Callable[[str], None]) -> None:
+def demo(out: Path, say: Callable[[str], None], device: str = "auto") -> None:
     """Pre-train, meta-train ProtoNet and FEAT, score both on 10,000 tasks, make the report.
 
     What an earlier, interrupted demo has finished is not done again.
@@ -22,9 +22,9 @@ def demo(out: Path, say: Callable[[str], None]) -> None:
         recipe = read_recipe(find_recipe(name))
         say(f"[{number}/{len(_STAGES)}] {recipe.method}: {name}")
         if recipe.pretrain is not None:
-            execute(recipe, "pretrain", out / recipe.name, resume=True)
+            execute(recipe, "pretrain", out / recipe.name, resume=True, device=device, say=say)
         else:
-            execute(recipe, "train", out / recipe.name, resume=True)
+            execute(recipe, "train", out / recipe.name, resume=True, device=device, say=say)
             runs.append(out / recipe.name)
     page = build_report(runs, out)
     say(plain_text(comparison_table(read_results(runs))))

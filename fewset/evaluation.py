@@ -10,8 +10,10 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 
+from fewset import distributed
 from fewset.data.augment import center_crop
 from fewset.data.store import ImageSet, Selection
+from fewset.devices import send
 from fewset.episode import split
 from fewset.errors import UserError
 from fewset.model import FewShotModel
@@ -94,17 +96,18 @@ def embed_images(
 ) -> Shaped[Tensor, "items D"]:
     """The table of embeddings of the chosen rows of an image store, each image embedded once.
 
-    With a `title` a progress bar is shown.
+    With a `title` a progress bar is shown. Several processes each embed a part of the batches.
     """
     device = next(model.parameters()).device
-    with evaluating(model), progress(title, len(rows), shown=bool(title)) as advance:
+    first, last = distributed.share(len(rows), batch)
+    with evaluating(model), progress(title, last - first, shown=bool(title)) as advance:
         parts = []
-        for start in range(0, len(rows), batch):
-            chosen = rows[start : start + batch]
-            pixels = torch.from_numpy(images[chosen]).permute(0, 3, 1, 2).to(device)
+        for start in range(first, last, batch):
+            chosen = rows[start : min(start + batch, last)]
+            pixels = send(torch.from_numpy(images[chosen]), device).permute(0, 3, 1, 2)
             parts.append(model.embed(center_crop(pixels, model.input_size)))
             advance(len(chosen))
-        return torch.cat(parts)
+        return distributed.join(torch.cat(parts), len(rows), batch)
 
 
 def evaluate(
@@ -152,7 +155,7 @@ def score_tasks(
     """Score whatever turns support and queries into logits; its modules are to be `evaluating` already."""
     per_task = np.empty(spec.tasks, dtype=np.float32)
     numbers = spec.way * (spec.shot + spec.query) * features.shape[1]
-    for first, last in task_chunks(spec.tasks, numbers, chunk, title):
+    for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
         rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(features.device)
         episode = split(features[rows], spec.shot)
         logits = classify(episode.support, episode.query)
@@ -161,15 +164,27 @@ def score_tasks(
 
 
 def task_chunks(
-    tasks: int, numbers: int, chunk: int | None = None, title: str = ""
+    tasks: int,
+    numbers: int,
+    chunk: int | None = None,
+    title: str = "",
+    *,
+    results: Sequence[np.ndarray],
 ) -> Iterator[tuple[int, int]]:
-    """The first and last (excluded) task of each chunk, of tasks with so many embedding numbers each."""
+    """The first and last (excluded) task of each chunk, of tasks with so many embedding numbers each.
+
+    Each of several processes is given a part of the chunks, and fills in its tasks of the `results`; after
+    the last chunk these hold all tasks in every process.
+    """
     chunk = chunk or max(1, _CHUNK_NUMBERS // numbers)
-    with progress(title, tasks, shown=bool(title)) as advance:
-        for first in range(0, tasks, chunk):
-            last = min(first + chunk, tasks)
+    begin, end = distributed.share(tasks, chunk)
+    with progress(title, end - begin, shown=bool(title)) as advance:
+        for first in range(begin, end, chunk):
+            last = min(first + chunk, end)
             yield first, last
             advance(last - first)
+    for values in results:
+        distributed.collect(values, chunk)
 
 
 def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Float[Tensor, "T"]:

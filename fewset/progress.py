@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
+from fewset import distributed
+
 
 @runtime_checkable
 class Advance(Protocol):
@@ -28,7 +30,10 @@ def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Itera
         TextColumn("{task.fields[note]}"),
     )
     with Progress(
-        *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
+        *columns,
+        console=console,
+        transient=True,
+        disable=not (shown and console.is_terminal and distributed.main()),
     ) as bar:
         task = bar.add_task(title, total=total, completed=done, note="")
 

@@ -136,6 +136,7 @@ def _check_maml(recipe: Recipe) -> None:
     given = replace(recipe.model, maml=None, transductive=False)
     problems = [f"model.{key}" for key, value in asdict(given).items() if value != getattr(plain, key)]
     problems += [f"train.{key}" for key in ("balance", "freeze_batchnorm") if getattr(recipe.train, key)]
+    problems += ["train.precision"] if recipe.train.precision != "float32" else []
     if problems:
         raise UserError(
             f"recipe {recipe.name!r} sets {', '.join(problems)}: MAML has no such thing; remove it"

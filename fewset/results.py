@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from fewset import distributed
 from fewset.data.features import FeatureTable
+from fewset.devices import pick_device
 from fewset.errors import UserError
 from fewset.evaluation import Score
 from fewset.files import replacing, write_json
@@ -33,6 +35,7 @@ def evaluate_run(
     data: str | None = None,
     split: str | None = None,
     domain: str | None = None,
+    device: str = "auto",
     **tasks: int,
 ) -> Result:
     """Score a run; what is not given (`way`, `shot`, `query`, `tasks`, `seed` too) comes from its recipe.
@@ -54,13 +57,14 @@ def evaluate_run(
         raise UserError(
             "the setting generalised needs the items that the run was trained on; leave out --data, --domain"
         )
+    model = load(run).to(pick_device(device))
     source = open_data(recipe.model, scored[0])
     split = split or recipe.evaluate.split
     spec = TaskSpec(**{**asdict(recipe.evaluate.spec), **tasks})
     job = (
-        TableJob(load(run), source, spec)
+        TableJob(model, source, spec)
         if isinstance(source, FeatureTable)
-        else Job(load(run), source, split, scored[1], spec, recipe.data.hold_out, recipe.seed)
+        else Job(model, source, split, scored[1], spec, recipe.data.hold_out, recipe.seed)
     )
     began = time.monotonic()
     outcome = outcome_of(job, **options)
@@ -88,19 +92,20 @@ def evaluate_run(
         result["before"] = _write_score(outcome.before, folder / f"{stem}per_task_before.npy")
     if outcome.examples is not None:
         result["examples"] = f"{stem}examples.npz"
-        with replacing(folder / result["examples"]) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
+        if distributed.main():
+            with replacing(folder / result["examples"]) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
     if outcome.scores:
         result["scores"] = {
             name: _write_score(score, folder / f"{stem}per_task_{name}.npy")
             for name, score in outcome.scores.items()
         }
-    environment = describe()
+    environment = describe() | {"processes": distributed.world()}
     result["command"] = command_line()
     result["commit"] = environment.pop("commit")
     result["versions"] = environment
     result["seconds"] = round(seconds, 3)
-    write_json(folder / (f"{stem}json" if stem else RESULT), result)
+    distributed.first(lambda: write_json(folder / (f"{stem}json" if stem else RESULT), result))
     return result
 
 
@@ -153,6 +158,7 @@ def _stem(result: Result, words: tuple[str, ...]) -> str:
 
 
 def _write_score(score: Score, path: Path) -> Result:
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.save(file, score.per_task)
+    if distributed.main():
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.save(file, score.per_task)
     return {"mean": score.mean, "ci95": score.ci95, "per_task": path.name}

@@ -1,10 +1,16 @@
 """A recipe becomes a run directory: train, keep the best weights, score them."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import torch
+
+from fewset import distributed
 from fewset.data.features import FeatureTable
 from fewset.data.store import ImageSet, open_set
+from fewset.devices import pick_device, usable_precision
 from fewset.errors import UserError
 from fewset.evaluation import embed_images
 from fewset.heads import FittedHead
@@ -22,32 +28,58 @@ from fewset.weights import initialise, load, save_weights
 
 Kind = Literal["pretrain", "train"]
 
+CPU = torch.device("cpu")
 
-def execute(recipe: Recipe, kind: Kind, out: Path, *, resume: bool = False, force: bool = False) -> Result:
-    """Run a recipe to its end in the directory `out`; returns what `result.json` there holds."""
-    if getattr(recipe, kind) is None:
+
+def execute(
+    recipe: Recipe,
+    kind: Kind,
+    out: Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    device: str = "auto",
+    say: Callable[[str], None] = print,
+) -> Result:
+    """Run a recipe to its end in the directory `out`; returns what `result.json` there holds.
+
+    `say` is given what the user should know at once.
+    """
+    config: Any = getattr(recipe, kind)
+    if config is None:
         other = "train" if kind == "pretrain" else "pretrain"
         raise UserError(f"recipe {recipe.name!r} has no [{kind}] table; use `fewset {other}`")
     run = RunDirectory(out)
-    if resume and run.state == "finished":
+    if resume and distributed.first(lambda: run.state) == "finished":
         return read_result(out)
     recipe = with_dim(recipe)
-    stage = stage_for(recipe, out.parent)
-    text = recipe_text(recipe)
-    if resume and (out / RECIPE).exists() and read_recipe(out / RECIPE) == recipe:
-        text = (out / RECIPE).read_text(encoding="utf-8")  # of a version that did not know every key
-    run.begin(text, resume, force)
+    where = pick_device(device)
+    precision, note = usable_precision(config.precision, where)
+    changes: Any = {kind: replace(config, precision=precision)}
+    stage = stage_for(replace(recipe, **changes), out.parent, where)
+
+    def begin() -> None:
+        text = recipe_text(recipe)
+        if resume and (out / RECIPE).exists() and read_recipe(out / RECIPE) == recipe:
+            text = (out / RECIPE).read_text(encoding="utf-8")  # of a version that did not know every key
+        processes = distributed.world()
+        run.begin(text, resume, force, device=str(where), precision=precision, processes=processes)
+
+    distributed.first(begin)
+    if note:
+        run.log(note)
+        say(note)
     fit(stage, run)
     _fit_head(stage.model, recipe)
-    save_weights(stage.model, recipe.model, out / WEIGHTS)
-    return evaluate_run(out)
+    distributed.first(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
+    return evaluate_run(out, device=device)
 
 
-def stage_for(recipe: Recipe, beside: Path) -> Stage:
+def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage:
     """The stage of training that a recipe describes; `beside` is where it looks for initial weights."""
     recipe = with_dim(recipe)
     data = open_data(recipe.model, recipe.data.set)
-    model = build_model(recipe.model, recipe.seed)
+    model = build_model(recipe.model, recipe.seed).to(device)
     if recipe.init:
         source = _find_init(recipe.init, beside)
         if recipe.data.hold_out:

@@ -13,8 +13,10 @@ PACKAGE = Path(fewset.__file__).parent
 ORDER = [
     "errors",
     "files",
-    "progress",
     "machine",
+    "distributed",
+    "progress",
+    "devices",
     "episode",
     "similarity",
     "sampling",

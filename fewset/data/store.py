@@ -141,10 +141,20 @@ def open_set(name: str | Path) -> ImageSet:
         if name not in GENERATED:
             missing = known("image set", name, {*list_sets(), *GENERATED})
             raise UserError(f"{missing} Import it: fewset data import KIND SOURCE --name {name}")
-        from fewset.data.strokes import write_strokes
-
-        write_strokes(path)
+        _generate(path)
     return _open(path)
+
+
+def _generate(path: Path) -> None:
+    """Make a generated set, unless another process does: then wait for it."""
+    from filelock import FileLock
+
+    from fewset.data.strokes import write_strokes
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.name}.lock")):  # is free again when its owner ends, however it ends
+        if not path.exists():
+            write_strokes(path)
 
 
 @dataclass

@@ -144,7 +144,8 @@ def generalised_margins(
     unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)
     numbers = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
     with evaluating(model):
-        for first, last in task_chunks(spec.tasks, numbers, chunk, title):
+        results = [seen_margins, unseen_margins]
+        for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=results):
             rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(device)
             seen_rows = sample_every_class(seen.index, seen_query, spec.seed, first, last)
             support, query, query_labels = split(unseen.features[rows], spec.shot)

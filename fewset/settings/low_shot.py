@@ -27,6 +27,7 @@ trial, and a few megabytes of rows and scores at a time, whatever the size of th
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import inf, log
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ import torch
 from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
+from fewset import distributed
 from fewset.adapters.identity import Identity
 from fewset.data.features import FeatureTable, Setup
 from fewset.episode import prototypes
@@ -115,16 +117,19 @@ def _accuracies(
     seen, unseen = table.classes("seen", spec.setup), table.classes("unseen", spec.setup)
     chunk = chunk or max(1, _CHUNK_NUMBERS // max(table.dim, len(seen) + len(unseen)))
     queries = _Queries.of(table, seen, unseen)
-    accuracies = np.empty((spec.trials, len(spec.shots), len(TOP), 2 + len(priors)))
-    with evaluating(model), progress("low-shot trials", accuracies[..., 0, 0].size) as advance:
-        seen_means = class_means(model, table, seen, chunk)
-        for trial in range(spec.trials):
+    accuracies = np.empty((spec.trials * len(spec.shots), len(TOP), 2 + len(priors)))
+    begin, end = distributed.share(len(accuracies), 1)  # several processes: each a part of them
+    with evaluating(model), progress("low-shot trials", end - begin) as advance:
+        seen_means = _seen_means(model, table, seen, chunk)
+        for trial, cases in groupby(range(begin, end), lambda case: case // len(spec.shots)):
             drawn = table.draw(unseen, max(spec.shots), mix(spec.seed, trial))
-            for number, shot in enumerate(spec.shots):
-                unseen_means = _shot_means(model, table, drawn[:, :shot], chunk)
-                accuracies[trial, number] = _score(model, queries, seen_means, unseen_means, priors, chunk)
+            for case in cases:
+                shots = drawn[:, : spec.shots[case % len(spec.shots)]]
+                unseen_means = _shot_means(model, table, shots, chunk)
+                accuracies[case] = _score(model, queries, seen_means, unseen_means, priors, chunk)
                 advance(1)
-    return accuracies
+    distributed.collect(accuracies, 1)
+    return accuracies.reshape(spec.trials, len(spec.shots), *accuracies.shape[1:])
 
 
 def check_model(model: FewShotModel) -> None:
@@ -161,6 +166,14 @@ class _Queries(NamedTuple):
         places = np.full(len(table.class_names), -1)
         places[classes] = np.arange(len(classes))
         return cls(table, rows, places)
+
+
+def _seen_means(
+    model: FewShotModel, table: FeatureTable, seen: Int64[np.ndarray, "S"], chunk: int
+) -> Float[Tensor, "S D"]:
+    """The means of the seen classes; several processes each read the rows of a part of the classes."""
+    begin, end = distributed.share(len(seen), 1)
+    return distributed.join(class_means(model, table, seen[begin:end], chunk), len(seen), 1)
 
 
 def _shot_means(

@@ -261,10 +261,10 @@ def _example_tasks(
     adapted = prototypes(job.model.adapt(support, query if job.model.transductive else None))
     return {
         "task": np.array(numbers),
-        "query": query.numpy(),
-        "query_labels": query_labels.numpy(),
-        "before": prototypes(support).numpy(),
-        "after": adapted.numpy(),
+        "query": query.cpu().numpy(),
+        "query_labels": query_labels.cpu().numpy(),
+        "before": prototypes(support).cpu().numpy(),
+        "after": adapted.cpu().numpy(),
         "accuracy_before": before.per_task[numbers],
         "accuracy_after": after.per_task[numbers],
     }

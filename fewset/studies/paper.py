@@ -178,6 +178,7 @@ def low_shot(ground: Ground) -> Plan:
             for shot in (1, 2, 5, 10, 20)
         ),
         corner="method",
+        layout="lines",
     )
 
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from fewset.data.augment import augment
 from fewset.data.store import ImageSet, Selection
+from fewset.devices import Precision, send
 from fewset.model import FewShotModel
 from fewset.sampling import hold_out
 
@@ -22,8 +23,21 @@ def load_batch(
 ) -> Float[Tensor, "B 3 size size"]:
     """Gather, move to the model's device, augment (or crop, when there are no steps), normalise."""
     device = next(model.parameters()).device
-    pixels = torch.from_numpy(images[rows]).permute(0, 3, 1, 2).to(device)
+    pixels = send(torch.from_numpy(images[rows]), device).permute(0, 3, 1, 2)
     return model.prepare(augment(pixels, steps, model.input_size, seed))
+
+
+def embed_batch(
+    model: FewShotModel, images: Float[Tensor, "B 3 size size"], precision: Precision
+) -> Shaped[Tensor, "B D"]:
+    """Embeddings of a step's images, the backbone in that precision.
+
+    What follows is not: distances are differences of large numbers, and cost nothing beside the backbone.
+    """
+    if precision == "float32":
+        return model.embed(images)
+    with torch.autocast(images.device.type, torch.bfloat16):
+        return model.embed(images).float()
 
 
 def trained_items(images: ImageSet, domain: str | None, share: float, seed: int) -> Selection:

@@ -3,10 +3,13 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset import distributed
 from fewset.data.store import ImageSet
+from fewset.devices import Precision
 from fewset.episode import split
 from fewset.errors import UserError
 from fewset.evaluation import Score, class_index, evaluate_selection, task_accuracy
@@ -14,7 +17,7 @@ from fewset.losses import Scored, contrastive_logits, task_loss
 from fewset.model import FewShotModel
 from fewset.sampling import TaskSpec, mix, sample_tasks
 from fewset.similarity import Similarity
-from fewset.training.batches import load_batch, trained_items
+from fewset.training.batches import embed_batch, load_batch, trained_items
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -39,6 +42,7 @@ class TrainConfig:
     contrastive_temperature: float = 16.0
     contrastive_scored: Scored = "adapted"
     freeze_batchnorm: bool = False  # keep BatchNorm's statistics; the authors advise it for WRN
+    precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     validation_tasks: int = 600
     validation_way: int = 5
     validation_query: int = 15
@@ -75,6 +79,7 @@ class MetaTraining:
         self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index = class_index(self.train)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
+        self.portion = distributed.portion(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
         backbone = set(model.backbone.parameters())
         others = [parameter for parameter in model.parameters() if parameter not in backbone]
@@ -96,7 +101,7 @@ class MetaTraining:
         return evaluate_selection(self.model, self.images, self.val, spec)
 
     def _embed_tasks(self, number: int) -> Float[Tensor, "T N KQ D"]:
-        """The images of a step's tasks through the backbone at once.
+        """The images of a step's tasks, or of this process's part of them, through the backbone at once.
 
         BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
         """
@@ -104,13 +109,17 @@ class MetaTraining:
             for module in self.model.modules():
                 if isinstance(module, nn.modules.batchnorm._BatchNorm):
                     module.eval()
-        first = number * self.config.tasks_per_step
-        chosen = sample_tasks(self.index, self.spec, first, first + self.config.tasks_per_step)
-        rows: np.ndarray = self.train.rows[chosen]
-        images = load_batch(
-            self.model, self.images.images, rows.reshape(-1), self.config.augment, mix(self.seed, number, 1)
-        )
-        return self.model.embed(images).view(*rows.shape, -1)
+        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
+        rows: np.ndarray = self.train.rows[sample_tasks(self.index, self.spec, first, last)]
+        # Each task is augmented with a seed of its own, so that it does not matter which process does it.
+        parts = [
+            load_batch(
+                self.model, self.images.images, own.reshape(-1), self.config.augment, mix(self.seed, task, 1)
+            )
+            for task, own in enumerate(rows, start=first)
+        ]
+        images = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
 
 
 def task_step(model: FewShotModel, items: Float[Tensor, "T N KQ D"], config: TrainConfig) -> Step:

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
+from fewset import distributed
 from fewset.data.features import SETUPS, FeatureTable
 from fewset.errors import UserError, known
 from fewset.evaluation import Score, evaluate
@@ -141,10 +142,10 @@ class FeatureTraining:
 
     def __init__(self, model: FewShotModel, table: FeatureTable, config: TrainConfig, seed: int) -> None:
         self.input = feature_input(model, table)
-        if config.augment or config.init:
+        if config.augment or config.init or config.precision != "float32":
             raise UserError(
-                "a table of features has neither images to augment nor weights to start from; leave "
-                "train.augment and train.init empty"
+                "a table of features has neither images to augment nor weights to start from nor a backbone; "
+                "leave out train.augment, train.init and train.precision"
             )
         parameters = list(model.parameters())
         if not parameters and config.epochs:
@@ -158,6 +159,7 @@ class FeatureTraining:
         self.rows = table.rows(train, "train")
         self.index = ClassIndex(table.labels[self.rows], table.class_names)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
+        self.portion = distributed.portion(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
         # The loop wants an optimiser even when it takes no step.
         self.optimiser = build_optimiser(config.optimiser, (), parameters or [nn.Parameter(torch.zeros(1))])
@@ -165,8 +167,8 @@ class FeatureTraining:
         self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
 
     def step(self, number: int) -> Step:
-        first = number * self.config.tasks_per_step
-        chosen = sample_tasks(self.index, self.spec, first, first + self.config.tasks_per_step)
+        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
+        chosen = sample_tasks(self.index, self.spec, first, last)
         return task_step(self.model, self._embed(self.rows[chosen]), self.config)
 
     def validate(self) -> Score:

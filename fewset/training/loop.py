@@ -3,14 +3,19 @@
 A step's randomness (task or batch, augmentation, dropout) comes from the seed and the step's number alone.
 So the state of a run is its weights, its optimiser and a few counters, and a run that was killed at any
 moment ends with the same weights, to the bit, as one that was never stopped.
+
+Several processes each do a part of every step. What they have found is averaged before the weights change,
+so that their states are always the same, and the first process alone writes them down.
 """
 
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from fewset import distributed
 from fewset.evaluation import Score
 from fewset.model import FewShotModel
 from fewset.progress import progress
@@ -52,11 +57,12 @@ class Stage(Protocol):
 
 def fit(stage: Stage, run: RunDirectory) -> None:
     """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
-    state = run.load_checkpoint() or _new_state()
+    state = distributed.first(run.load_checkpoint) or _new_state()
     if state["step"]:
         stage.module.load_state_dict(state["module"])
         stage.optimiser.load_state_dict(state["optimiser"])
         run.log(f"resumed at step {state['step']}")
+    distributed.same_(stage.module.state_dict().values())
     total = stage.epochs * stage.steps_per_epoch
     began, saved = time.monotonic() - state["seconds"], time.monotonic()
 
@@ -101,13 +107,25 @@ def _new_state() -> dict[str, Any]:
 
 
 def _train_step(stage: Stage, number: int) -> tuple[float, float]:
-    torch.manual_seed(mix(stage.seed, number))  # dropout has no generator of its own
+    # Dropout has no generator of its own.
+    torch.manual_seed(mix(stage.seed, number, *distributed.own_seed()))
     stage.module.train()
     loss, accuracy = stage.step(number)
     stage.optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
+    distributed.average_([loss.detach(), accuracy.detach(), *_found(stage.module)])
     stage.optimiser.step()
     return loss.item(), accuracy.item()
+
+
+def _found(module: torch.nn.Module) -> Iterator[Tensor]:
+    """What a step has found out: the gradients, and the statistics of the BatchNorm layers that keep them."""
+    for parameter in module.parameters():
+        if parameter.grad is not None:
+            yield parameter.grad
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and layer.training:
+            yield from filter(torch.is_tensor, (layer.running_mean, layer.running_var))
 
 
 def _end_epoch(stage: Stage, run: RunDirectory, state: dict[str, Any], epoch: int, seconds: float) -> None:

@@ -7,12 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from fewset import distributed
 from fewset.data.store import ImageSet
+from fewset.devices import Precision
 from fewset.errors import UserError
 from fewset.evaluation import Score, evaluate_selection
 from fewset.model import FewShotModel
 from fewset.sampling import TaskSpec, mix
-from fewset.training.batches import load_batch, trained_items
+from fewset.training.batches import embed_batch, load_batch, trained_items
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -32,6 +34,7 @@ class PretrainConfig:
     validation_tasks: int = 200
     validation_query: int = 15
     label_smoothing: float = 0.0
+    precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     optimiser: OptimiserConfig = field(
         default_factory=lambda: OptimiserConfig(
             lr=1e-3,
@@ -68,7 +71,7 @@ class Pretraining:
         self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         torch.manual_seed(mix(seed, 0, 3))
-        self.classifier = nn.Linear(model.dim, len(classes))
+        self.classifier = nn.Linear(model.dim, len(classes)).to(next(model.parameters()).device)
         self.module = nn.ModuleDict({"model": model, "classifier": self.classifier})
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(
@@ -76,6 +79,7 @@ class Pretraining:
         )
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
+        self.portion = distributed.portion(self.batch, "pretrain.batch")
         self.steps_per_epoch = (
             len(self.train.rows) // self.batch
         )  # a rest smaller than a batch waits an epoch
@@ -88,10 +92,10 @@ class Pretraining:
             self.images.images,
             self.train.rows[chosen],
             self.config.augment,
-            mix(self.seed, number, 1),
+            mix(self.seed, number, 1, *distributed.own_seed()),
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
-        logits = self.classifier(self.model.embed(images))
+        logits = self.classifier(embed_batch(self.model, images, self.config.precision))
         loss = F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
         return Step(loss, (logits.argmax(-1) == targets).float().mean())
 
@@ -107,7 +111,9 @@ class Pretraining:
         return evaluate_selection(self.model, self.images, self.val, spec)
 
     def _batch(self, epoch: int, within: int) -> np.ndarray:
+        """The images of a step, or this process's part of them."""
         if epoch != self._epoch:
             generator = np.random.Generator(np.random.PCG64(mix(self.seed, epoch, 2)))
             self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
-        return self._order[within * self.batch : (within + 1) * self.batch]
+        first, last = (within * self.batch + place for place in self.portion)
+        return self._order[first:last]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from fewset import distributed
 from fewset.errors import UserError
 from fewset.files import replacing, write_json, write_text
 from fewset.machine import describe
@@ -30,10 +31,11 @@ class RunDirectory:
             return "finished"
         return "unfinished" if (self.path / RECIPE).exists() else "new"
 
-    def begin(self, recipe: str, resume: bool, force: bool) -> None:
+    def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
         """Make the directory ready to be written to, or refuse with the remedy.
 
-        Starting anew removes only the files that a run writes, never the directory.
+        Starting anew removes only the files that a run writes, never the directory. `environment` is what
+        there is to say of it besides the machine.
         """
         if self.state == "new":
             if self.path.exists() and any(self.path.iterdir()):
@@ -56,22 +58,28 @@ class RunDirectory:
             )
         if self.state == "new":
             write_text(self.path / RECIPE, recipe)
-        write_json(self.path / ENVIRONMENT, describe())
+        write_json(self.path / ENVIRONMENT, {**describe(), **environment})
+
+    # Of several processes only the first writes.
 
     def log(self, text: str) -> None:
+        if not distributed.main():
+            return
         with (self.path / LOG).open("a", encoding="utf-8") as log:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        with replacing(self.path / CHECKPOINT) as temporary:
-            torch.save(state, temporary)
+        if distributed.main():
+            with replacing(self.path / CHECKPOINT) as temporary:
+                torch.save(state, temporary)
 
     def load_checkpoint(self) -> dict[str, Any] | None:
         path = self.path / CHECKPOINT
         if not path.exists():
             return None
-        state: dict[str, Any] = torch.load(path, weights_only=True)
+        state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
         return state
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
-        write_text(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows))
+        if distributed.main():
+            write_text(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows))

@@ -4,12 +4,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from fewset.data import manifest, store
 from fewset.data.store import SPLITS, home, list_sets, open_set, set_path, write_store
@@ -329,3 +331,18 @@ def test_home_without_the_variable_is_the_users_data_directory(monkeypatch: pyte
 def test_torch_is_not_imported() -> None:
     code = "import sys, fewset.data.importers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_set_that_another_process_generates_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise AssertionError(f"{path} is generated twice")
+
+    monkeypatch.setattr("fewset.data.strokes.write_strokes", refuse)
+    path = set_path("strokes")
+    path.parent.mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        with FileLock(path.with_name(".strokes.lock")):  # as the other process holds it
+            waiting = pool.submit(store._generate, path)
+            make("strokes")
+        waiting.result()
+    assert open_set("strokes").path == path
