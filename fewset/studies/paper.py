@@ -239,7 +239,7 @@ def contrastive(_: Ground) -> Plan:
 
 
 def similarity(_: Ground) -> Plan:
-    """Cosine with a temperature of its own: the paper tunes it for both."""
+    """Cosine similarity, with a temperature of its own, against Euclidean distance."""
     changes = (
         'model.head_options.similarity="cosine"',
         "model.head_options.temperature=0.1",
