@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fewset.data.store import ImageSet, open_set
 from fewset.errors import UserError
-from fewset.recipes import Recipe, find_recipe, read_recipe, with_dim
+from fewset.recipes import Recipe, read_recipe, recipes_directory, with_dim
 from fewset.runs import execute
 from fewset.studies.plan import Run
 from fewset.training.run import RECIPE, RunDirectory
@@ -58,6 +58,10 @@ class Ground:
         recipe = read_recipe(path, [*self._overrides(path, run), *changes])
         return plain if recipe == plain else replace(recipe, name="-".join([plain.name, *filter(None, tags)]))
 
+    def has(self, run: Run) -> bool:
+        """Whether there is a recipe for a run."""
+        return self._found(run) is not None
+
     def make(self, run: Run) -> Path:
         """The directory of a finished run; what it needs is made first."""
         recipe = with_dim(self.recipe(run))
@@ -88,23 +92,22 @@ class Ground:
         )
 
     def _file(self, run: Run) -> Path:
+        path = self._found(run)
+        if path is None:
+            raise UserError(
+                f"there is no recipe for {run.method!r} on {run.on or self.on!r}; --on is how the names of "
+                "recipes begin, such as strokes, miniimagenet/conv4 or a directory with your own"
+            )
+        return path
+
+    def _found(self, run: Run) -> Path | None:
         """The recipe of a method: one of its own for the number of shots, where there is one."""
         if Path(run.method).is_file():
             return Path(run.method)
-        on = run.on or self.on
         endings = [f"-{run.shot}shot", ""] if run.shot is not None else ["", "-1shot"]
-        names = [f"{on}{join}{run.method}{ending}" for join in "/-" for ending in endings]
-        for name in names:
-            if Path(f"{name}.toml").is_file():
-                return Path(f"{name}.toml")
-            try:
-                return find_recipe(name)
-            except UserError:
-                continue
-        raise UserError(
-            f"there is no recipe for {run.method!r} on {on!r}; --on is how the names of recipes begin, "
-            "such as strokes, miniimagenet/conv4 or a directory with your own"
-        )
+        names = [f"{run.on or self.on}{join}{run.method}{ending}.toml" for join in "/-" for ending in endings]
+        places = [Path(), recipes_directory()]
+        return next((place / name for name in names for place in places if (place / name).is_file()), None)
 
     def _overrides(self, path: Path, run: Run) -> list[str]:
         """The user's changes that concern a recipe: not those of the other stage, and only those of the

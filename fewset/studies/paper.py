@@ -161,13 +161,15 @@ def low_shot(ground: Ground) -> Plan:
     table = ground.features or _features_of_the_set(ground)
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
     rows = {"ProtoNet": "protonet", "SimpleShot": "simpleshot", "FEAT": "feat"}
+    own = f"{ground.on}/low-shot"
+    on = own if ground.has(Run("feat", on=own)) else "low-shot"
     return Plan(
         "Large-scale low-shot learning, top-5 accuracy",
         _entries(
             Entry(
                 row,
                 f"{shot}-shot",
-                Run(method, None, table, (f"data.set={table}",), on="low-shot"),
+                Run(method, None, table, (f"data.set={table}",), on=on),
                 panel=panel,
                 setting="low-shot",
                 tasks={"shot": shot},

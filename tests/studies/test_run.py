@@ -153,7 +153,7 @@ def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
     study = read_study(tmp_path / "out" / "low-shot" / "low-shot.json")
     assert len(study.cells) == 3 * 3 * 5
     assert (study.data, study.backbone) == ("table", "features")
-    result = evaluate_run(tmp_path / "runs" / "low-shot-feat-table", shot=20)
+    result = evaluate_run(tmp_path / "runs" / "strokes-low-shot-feat-table", shot=20)
     assert (
         study.ours("All with prior", "FEAT", "20-shot").mean
         == result["scores"]["top5_all_with_prior"]["mean"]
