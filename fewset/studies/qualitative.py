@@ -24,7 +24,6 @@ def picture_tasks(
     accuracy = evaluate_cross_domain(model, features, crossing.index, spec).per_task
     pictured = []
     for word, number in (("best", int(accuracy.argmax())), ("worst", int(accuracy.argmin()))):
-        right = f"{100 * accuracy[number]:.0f} % right"
         task = picture_task(model, features, crossing.index, spec, number)
         shown, asked = (crossing.rows[positions] for positions in (task.support, task.query))
         pictured.append(
@@ -33,7 +32,7 @@ def picture_tasks(
                 images.images[asked],
                 task.predicted,
                 [images.class_names[label] for label in images.labels[shown[:, 0]]],
-                f"The {word} of {spec.tasks} tasks, {support} → {query}: {right}",
+                f"The {word} of {spec.tasks} tasks, {support} → {query}",
             )
         )
     figure = qualitative_figure(*pictured)
