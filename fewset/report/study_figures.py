@@ -96,8 +96,8 @@ def curve_figure(study: Study) -> Figure:
                 _curve(axes, cell, place)
         if axes.lines:
             axes.legend(loc="lower left")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+    panels[0].set_xlim(left=0)  # of all panels, once everything is drawn: it ends the automatic scaling
+    panels[0].set_ylim(bottom=0)
     panels[0].set_ylabel("seen classes: accuracy among all, %")
     chosen = Line2D([], [], marker="o", linestyle="", color=INK, markersize=8, markeredgecolor="white")
     figure.legend([chosen], ["at the constant chosen on validation tasks"], loc="outside lower left")

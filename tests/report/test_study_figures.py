@@ -155,6 +155,19 @@ def test_the_curve_is_in_the_order_of_the_constants_and_marks_the_chosen_one() -
         assert labels == ["ProtoNet, area 0.290", "FEAT, area 0.290"]
 
 
+def test_a_longer_curve_in_a_later_panel_is_in_view() -> None:
+    study = generalised_study()
+    cells = [
+        replace(cell, result=cell.result | {"curve": cell.result["curve"] | {"unseen": [0.95, 0.3, 0.0]}})
+        if cell.panel == study.panels[-1]
+        else cell
+        for cell in study.cells
+    ]
+    for axes in curve_figure(replace(study, cells=tuple(cells))).axes:
+        assert axes.get_xlim()[0] == axes.get_ylim()[0] == 0
+        assert axes.get_xlim()[1] > 95
+
+
 def test_a_broken_curve_is_refused() -> None:
     study = generalised_study()
     result = study.cells[0].result | {"curve": {"constants": ["inf"], "seen": [], "unseen": []}}
