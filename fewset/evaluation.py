@@ -22,6 +22,7 @@ Classify = Callable[[Tensor, Tensor], Tensor]
 """Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a FewShotModel does it."""
 
 _CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
+_BATCH_PIXELS = 2**19  # embedded at once: 74 images of 84 pixels a side, 668 of 28
 
 
 def interval95(values: Float[np.ndarray, "n"]) -> float:
@@ -89,22 +90,29 @@ def embed_images(
     model: FewShotModel,
     images: UInt8[np.ndarray, "all H W 3"],
     rows: Int[np.ndarray, "items"],
-    batch: int = 128,
+    batch: int | None = None,
     title: str = "",
 ) -> Shaped[Tensor, "items D"]:
     """The table of embeddings of the chosen rows of an image store, each image embedded once.
 
-    With a `title` a progress bar is shown.
+    No more than a `batch` of the images is in memory at once. With a `title` a progress bar is shown.
     """
     device = next(model.parameters()).device
+    size = model.input_size
+    batch = batch or max(1, _BATCH_PIXELS // size**2)
+    table = torch.empty(0)
     with evaluating(model), progress(title, len(rows), shown=bool(title)) as advance:
-        parts = []
         for start in range(0, len(rows), batch):
             chosen = rows[start : start + batch]
-            pixels = torch.from_numpy(images[chosen]).permute(0, 3, 1, 2).to(device)
-            parts.append(model.embed(center_crop(pixels, model.input_size)))
+            pixels = center_crop(torch.from_numpy(images[chosen]).permute(0, 3, 1, 2).to(device), size)
+            if start == 0:
+                model = model.folded(pixels[:2])
+            embedded = model.embed(pixels)
+            if start == 0:
+                table = embedded.new_empty(len(rows), embedded.shape[1])
+            table[start : start + len(chosen)] = embedded
             advance(len(chosen))
-        return torch.cat(parts)
+    return table
 
 
 def evaluate(
@@ -151,7 +159,8 @@ def score_tasks(
 ) -> Score:
     """Score whatever turns support and queries into logits; its modules are to be `evaluating` already."""
     per_task = np.empty(spec.tasks, dtype=np.float32)
-    numbers = spec.way * (spec.shot + spec.query) * features.shape[1]
+    # Drawing a task takes a few numbers for each item of its classes.
+    numbers = spec.way * max((spec.shot + spec.query) * features.shape[1], 4 * index.rows.shape[1])
     for first, last in task_chunks(spec.tasks, numbers, chunk, title):
         rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(features.device)
         episode = split(features[rows], spec.shot)
