@@ -65,7 +65,7 @@ class FewShotModel(nn.Module):
         return embedded
 
     def folded(self, images: Shaped[Tensor, "B 3 H W"]) -> "FewShotModel":
-        """This model with a backbone that embeds faster (`fold`, tried on these images), for evaluation alone.
+        """This model with a backbone that embeds faster (`fold`, tried on these images), to evaluate.
 
         Adapter and head are the same objects; the model itself stays as it is.
         """

@@ -34,6 +34,7 @@ ORDER = [
     "results",
     "runs",
     "report",
+    "bench",
     "demo",
     "plugins",
     "cli",

@@ -24,7 +24,7 @@ def fold(backbone: nn.Module, images: Float[Tensor, "B 3 H W"]) -> nn.Module:
         expected: Tensor = folded(images)
         for names in _pairs(folded, images):
             convolution, normalisation = before = [folded.get_submodule(name) for name in names]
-            fused = fuse_conv_bn_eval(convolution, normalisation)  # type: ignore[type-var]
+            fused = fuse_conv_bn_eval(convolution, normalisation)  # type: ignore[type-var, arg-type]
             _set(folded, names, [fused, nn.Identity()])
             change = (folded(images) - expected).abs().max()
             if change <= _TOLERANCE * expected.abs().max():
