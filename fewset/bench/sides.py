@@ -97,23 +97,24 @@ class Published:
     def __init__(
         self, data: str, split: str, backbone: str, size: int | None, run: str | None, each: int, **spec: int
     ) -> None:
-        images, self.spec, self.each = open_set(data), TaskSpec(**spec), each
-        selection = images.select(split)
-        self.index = class_index(selection)
-        self.model = PlainModel(model_for(images, backbone, size, run)).eval()
-        self.stored = images.images.shape[1]
-        self.files = [encode(images.images[row], "PNG") for row in selection.rows]
+        self.images, self.spec, self.each = open_set(data), TaskSpec(**spec), each
+        self.selection = self.images.select(split)
+        self.index = class_index(self.selection)
+        self.model = PlainModel(model_for(self.images, backbone, size, run)).eval()
         self.done = 0
 
     def __call__(self) -> Repetition:
         """The next `each` tasks."""
         loading, accuracies = 0.0, []
         first, self.done = self.done, self.done + self.each
+        stored = self.images.images.shape[1]
+        chosen = np.unique(self.selection.rows[sample_tasks(self.index, self.spec, first, self.done)])
+        files = {int(row): encode(self.images.images[row], "PNG") for row in chosen}
         began = time.perf_counter()
-        for number in range(first, first + self.each):
-            rows = sample_tasks(self.index, self.spec, number, number + 1)
+        for number in range(first, self.done):
+            rows = self.selection.rows[sample_tasks(self.index, self.spec, number, number + 1)]
             start = time.perf_counter()
-            pixels = np.stack([decode(self.files[row], self.stored).pixels for row in rows.flat])
+            pixels = np.stack([decode(files[row], stored).pixels for row in rows.flat])
             loading += time.perf_counter() - start
             with torch.no_grad():
                 batch = torch.from_numpy(pixels).permute(0, 3, 1, 2)
