@@ -33,7 +33,7 @@ def tune(threads: int | None = None) -> None:
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
-        libc.mallopt(_M_TRIM_THRESHOLD, -1)  # never
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
