@@ -29,6 +29,8 @@ data_app = typer.Typer(
     help="Import image sets and tables of features, and look at them.", no_args_is_help=True
 )
 app.add_typer(data_app, name="data")
+bench_app = typer.Typer(help="Speed, as ratios within one run.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
 console = Console(highlight=False, soft_wrap=True)
 
 RecipeArgument = Annotated[str, typer.Argument(help="A TOML file, or the name of a shipped recipe.")]
@@ -57,6 +59,18 @@ DeviceOption = Annotated[
     str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, or auto (a GPU where there is one).")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+BenchDataOption = Annotated[str, typer.Option("--data", help="An imported set.")]
+BackboneOption = Annotated[str, typer.Option(help="With random weights.")]
+SizeOption = Annotated[
+    int | None,
+    typer.Option(min=8, help="Pixels a side that the backbone takes; default: 84, or what the set has."),
+]
+RepetitionsOption = Annotated[
+    int, typer.Option(min=1, help="How often each side takes its turn, after once to warm up.")
+]
+StepsOption = Annotated[int, typer.Option(min=1, help="Steps in a repetition.")]
+BatchOption = Annotated[int, typer.Option(min=2, help="Images in a step of pre-training.")]
+RecordOption = Annotated[Path | None, typer.Option("--out", help="Write the record (JSON) to this file.")]
 
 
 def main() -> None:
@@ -732,3 +746,119 @@ def _print_table(features: "FeatureTable") -> None:
     _say(f"{features.dim:,} numbers a row; source: {manifest['source']}")
     _say(f"digest: {features.digest}")
     _say(f"path: {features.path}")
+
+
+@bench_app.command("evaluate")
+def bench_evaluate(
+    data: BenchDataOption = "strokes",
+    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    backbone: BackboneOption = "conv4",
+    size: SizeOption = None,
+    run: Annotated[
+        str | None, typer.Option(help="A run directory: its model instead of random weights.")
+    ] = None,
+    way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
+    shot: Annotated[int, typer.Option(help="Labelled items a class.")] = 1,
+    query: Annotated[int, typer.Option(help="Queries a class.")] = 15,
+    tasks: Annotated[int, typer.Option(help="How many tasks.")] = 10_000,
+    published_tasks: Annotated[
+        int, typer.Option(min=1, help="Tasks in a repetition of the published way; it is extrapolated.")
+    ] = 10,
+    repetitions: RepetitionsOption = 5,
+    as_json: JsonOption = False,
+    out: RecordOption = None,
+) -> None:
+    """Embedding each image once, against re-embedding the images of each task as published code does.
+
+    Example: `fewset bench evaluate --data miniimagenet --out docs/performance/evaluate.json`
+    """
+    from fewset.bench import parts
+
+    numbers = {"way": way, "shot": shot, "query": query, "tasks": tasks}
+    record = parts.bench_evaluate(
+        data,
+        split,
+        backbone=backbone,
+        size=size,
+        run=run,
+        **numbers,
+        published_tasks=published_tasks,
+        repetitions=repetitions,
+    )
+    _print_record(record, as_json, out)
+
+
+@bench_app.command("train")
+def bench_train(
+    data: BenchDataOption = "strokes",
+    backbone: BackboneOption = "conv4",
+    size: SizeOption = None,
+    batch: BatchOption = 128,
+    steps: StepsOption = 1,
+    repetitions: RepetitionsOption = 5,
+    as_json: JsonOption = False,
+    out: RecordOption = None,
+) -> None:
+    """A step of pre-training and one of meta-training, against PyTorch's plain default.
+
+    Example: `fewset bench train --data miniimagenet --out docs/performance/train.json`
+    """
+    from fewset.bench import parts
+
+    record = parts.bench_train(
+        data, backbone=backbone, size=size, batch=batch, steps=steps, repetitions=repetitions
+    )
+    _print_record(record, as_json, out)
+
+
+@bench_app.command("data")
+def bench_data(
+    data: BenchDataOption = "strokes",
+    backbone: BackboneOption = "conv4",
+    size: SizeOption = None,
+    batch: BatchOption = 128,
+    steps: StepsOption = 1,
+    images: Annotated[int, typer.Option(min=5, help="JPEG files to import.")] = 200,
+    repetitions: RepetitionsOption = 5,
+    as_json: JsonOption = False,
+    out: RecordOption = None,
+) -> None:
+    """The input path of training against its steps, and the import of JPEG files.
+
+    Example: `fewset bench data --data miniimagenet --out docs/performance/data.json`
+    """
+    from fewset.bench import parts
+
+    record = parts.bench_data(
+        data, backbone=backbone, size=size, batch=batch, steps=steps, images=images, repetitions=repetitions
+    )
+    _print_record(record, as_json, out)
+
+
+@bench_app.command("page")
+def bench_page(
+    directory: Annotated[Path, typer.Argument(help="The records.")] = Path("docs/performance"),
+    check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
+) -> None:
+    """Make the page of the records in a directory; it lies beside the directory.
+
+    Example: `fewset bench page docs/performance`
+    """
+    from fewset.bench.page import check_page, write_page
+
+    if check:
+        check_page(directory)
+    else:
+        _say(f"page: {write_page(directory)}")
+
+
+def _print_record(record: dict[str, Any], as_json: bool, out: Path | None) -> None:
+    from fewset.bench.page import record_text
+    from fewset.files import write_json
+
+    if out is not None:
+        write_json(out, record)
+    if as_json:
+        print(json.dumps(record, indent=2))
+    else:
+        _say(record_text(record))

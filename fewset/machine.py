@@ -1,7 +1,7 @@
 """Process-wide settings for speed on a CPU, and a description of the machine for result files.
 
 `tune()` is called by the command line at start; library users call it themselves when they want it.
-Set `FEWSET_TUNE=0` to leave the process as it is.
+Set `FEWSET_TUNE=0` to leave the process as it is, `OMP_NUM_THREADS` to choose the number of threads.
 """
 
 import ctypes
@@ -23,6 +23,10 @@ def tune(threads: int | None = None) -> None:
     numbers, which make convolutions up to a hundred times slower. OpenMP's threads spin while they wait for
     each other, which takes the processor from the one they wait for as soon as anything else runs beside;
     how long they spin is read when torch is first imported, so call this before that.
+
+    Torch computes with `threads` threads; by default with what `OMP_NUM_THREADS` says, else with one for each
+    core that this process may use: a second thread on a core brings nothing to convolutions, and more threads
+    than the process is given time for wait for each other.
     """
     if os.environ.get("FEWSET_TUNE", "1") == "0":
         return
@@ -36,8 +40,31 @@ def tune(threads: int | None = None) -> None:
     import torch
 
     torch.set_flush_denormal(True)
-    if threads is not None:
-        torch.set_num_threads(threads)
+    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(threads or usable_cores())
+
+
+def usable_cores() -> int:
+    """Physical cores on which this process may run, at most as many as its share of processor time fills."""
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    allowed = os.sched_getaffinity(0)
+    siblings = (Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed)
+    cores = {file.read_text() if file.exists() else str(file) for file in siblings}
+    return max(1, min(len(cores), int(_processor_share(Path("/sys/fs/cgroup")))))
+
+
+def _processor_share(control: Path) -> float:
+    """How many processors' time the control group of this process is given (version 2, then 1)."""
+    for quota, period in (("cpu.max", None), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        if not (control / quota).exists():
+            continue
+        words = (control / quota).read_text().split()
+        if period is not None:
+            words.append((control / period).read_text())
+        if words[0] not in ("max", "-1"):
+            return int(words[0]) / int(words[1])
+    return float(os.cpu_count() or 1)
 
 
 def describe() -> dict[str, str | int]:

@@ -1,5 +1,6 @@
 """FewShotModel = backbone + adapter + head. Identity as adapter is ProtoNet, attention is FEAT."""
 
+from copy import copy
 from typing import Any, Literal, get_args
 
 import torch
@@ -7,6 +8,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from fewset.adapters.identity import Identity
+from fewset.backbones.folding import fold
 from fewset.episode import class_major_labels, prototypes
 from fewset.errors import UserError, known
 
@@ -61,6 +63,17 @@ class FewShotModel(nn.Module):
             images = self.prepare(images)
         embedded: Tensor = self.backbone(images.contiguous(memory_format=torch.channels_last))
         return embedded
+
+    def folded(self, images: Shaped[Tensor, "B 3 H W"]) -> "FewShotModel":
+        """This model with a backbone that embeds faster (`fold`, tried on these images), to evaluate.
+
+        Adapter and head are the same objects; the model itself stays as it is.
+        """
+        twin = copy(self)
+        twin._modules = dict(self._modules)
+        prepared = self.prepare(images).contiguous(memory_format=torch.channels_last)
+        twin.backbone = fold(self.backbone, prepared)
+        return twin
 
     def adapt(
         self,

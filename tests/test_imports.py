@@ -38,6 +38,7 @@ ORDER = [
     "runs",
     "report",
     "studies",
+    "bench",
     "demo",
     "plugins",
     "cli",

@@ -2,7 +2,7 @@
 
 import io
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
@@ -77,6 +77,13 @@ def as_images(array: Any, where: str) -> UInt8[np.ndarray, "items height width 3
             "(items, height, width, 3) and uint8"
         )
     return images
+
+
+def encode(pixels: UInt8[np.ndarray, "height width 3"], kind: Literal["JPEG", "PNG"]) -> bytes:
+    """The bytes of an image file; a PNG keeps every pixel."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kind)
+    return buffer.getvalue()
 
 
 def _open(data: bytes | UInt8[np.ndarray, "..."]) -> Image.Image:

@@ -1,0 +1,215 @@
+"""What is measured: each side is an object that is made once and called for each repetition.
+
+"Published" and "plain" sides do what published code does: NCHW, convolution, BatchNorm, ReLU and pooling in
+this order, one task after another, in a process with PyTorch's default settings.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from fewset.bench.workers import Repetition
+from fewset.data.augment import center_crop
+from fewset.data.images import decode, encode
+from fewset.data.importers import import_set
+from fewset.data.store import ImageSet, Selection, open_set
+from fewset.episode import split
+from fewset.evaluation import class_index, embed_images, evaluating, score_tasks, task_accuracy
+from fewset.model import FewShotModel
+from fewset.recipes import ModelConfig, build_model
+from fewset.sampling import TaskSpec, mix, sample_tasks
+from fewset.training.batches import load_batch
+from fewset.training.episodic import MetaTraining, TrainConfig
+from fewset.training.loop import Stage, _train_step
+from fewset.training.pretrain import PretrainConfig, Pretraining
+from fewset.weights import load
+
+SEED = 0
+
+
+def model_for(images: ImageSet, backbone: str, size: int | None, run: str | None = None) -> FewShotModel:
+    """The model of a run, or ProtoNet with random weights, for images of `size` (84, or what the set has)."""
+    if run is not None:
+        return load(run)
+    size = size or min(84, images.images.shape[1])
+    return build_model(ModelConfig(backbone, {"input_size": size}), SEED)
+
+
+class PlainModel(FewShotModel):
+    """A model as published code has it: the same weights, NCHW, and ReLU before the pooling."""
+
+    def __init__(self, model: FewShotModel) -> None:
+        super().__init__(model.backbone, model.adapter, model.head, model.average, model.transductive)
+        for block in self.backbone.modules():
+            if isinstance(block, nn.Sequential):
+                _activate_first(block)
+
+    def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        embedded: Tensor = self.backbone(images.contiguous())
+        return embedded
+
+
+def _activate_first(block: nn.Sequential) -> None:
+    for place in range(len(block) - 1):
+        pool, activation = block[place], block[place + 1]
+        if isinstance(pool, nn.MaxPool2d) and isinstance(activation, nn.ReLU):
+            block[place], block[place + 1] = activation, pool
+
+
+class Engine:
+    """Embed a split once, then score every task on the table."""
+
+    def __init__(
+        self, data: str, split: str, backbone: str, size: int | None, run: str | None, **spec: int
+    ) -> None:
+        self.images, self.spec = open_set(data), TaskSpec(**spec)
+        self.selection: Selection = self.images.select(split)
+        self.model = model_for(self.images, backbone, size, run)
+
+    def __call__(self) -> Repetition:
+        began = time.perf_counter()
+        features = embed_images(self.model, self.images.images, self.selection.rows)
+        embedded = time.perf_counter()
+        with evaluating(self.model):
+            score = score_tasks(self.model, features, class_index(self.selection), self.spec)
+        return {
+            "seconds": time.perf_counter() - began,
+            "embedding_seconds": embedded - began,
+            "images": len(self.selection.rows),
+            "accuracies": score.per_task.tolist(),
+        }
+
+
+class Published:
+    """Each task decodes its images from files in memory and embeds them anew.
+
+    The files are PNG: they keep every pixel, so that both sides see the same images.
+    """
+
+    def __init__(
+        self, data: str, split: str, backbone: str, size: int | None, run: str | None, each: int, **spec: int
+    ) -> None:
+        self.images, self.spec, self.each = open_set(data), TaskSpec(**spec), each
+        self.selection = self.images.select(split)
+        self.index = class_index(self.selection)
+        self.model = PlainModel(model_for(self.images, backbone, size, run)).eval()
+        self.done = 0
+
+    def __call__(self) -> Repetition:
+        """The next `each` tasks."""
+        loading, accuracies = 0.0, []
+        first, self.done = self.done, self.done + self.each
+        stored = self.images.images.shape[1]
+        chosen = np.unique(self.selection.rows[sample_tasks(self.index, self.spec, first, self.done)])
+        files = {int(row): encode(self.images.images[row], "PNG") for row in chosen}
+        began = time.perf_counter()
+        for number in range(first, self.done):
+            rows = self.selection.rows[sample_tasks(self.index, self.spec, number, number + 1)]
+            start = time.perf_counter()
+            pixels = np.stack([decode(files[row], stored).pixels for row in rows.flat])
+            loading += time.perf_counter() - start
+            with torch.no_grad():
+                batch = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+                batch = self.model.prepare(center_crop(batch, self.model.input_size))
+                episode = split(self.model.embed(batch).view(*rows.shape, -1), self.spec.shot)
+                logits = self.model(episode.support, episode.query)
+            accuracies.append(float(task_accuracy(logits, episode.query_labels)))
+        return {
+            "seconds": time.perf_counter() - began,
+            "loading_seconds": loading,
+            "images": self.each * self.spec.way * (self.spec.shot + self.spec.query),
+            "first": first,
+            "accuracies": accuracies,
+        }
+
+
+class Training:
+    """Steps of pre-training ("pretrain") or of meta-training ("train") on tasks of these sizes."""
+
+    def __init__(
+        self,
+        kind: str,
+        data: str,
+        backbone: str,
+        size: int | None,
+        batch: int,
+        steps: int,
+        plain: bool,
+        **task: int,
+    ) -> None:
+        images = open_set(data)
+        model = model_for(images, backbone, size)
+        if plain:
+            model = PlainModel(model)
+        self.stage: Stage
+        if kind == "pretrain":
+            self.stage = Pretraining(model, images, PretrainConfig(batch=batch), SEED)
+            self.images = self.stage.batch
+        else:
+            config = TrainConfig(**task)  # type: ignore[arg-type]
+            self.stage = MetaTraining(model, images, config, SEED)
+            self.images = config.way * (config.shot + config.query)
+        self.steps, self.done = steps, 0
+
+    def __call__(self) -> Repetition:
+        began = time.perf_counter()
+        for _ in range(self.steps):
+            _train_step(self.stage, self.done)
+            self.done += 1
+        return {"seconds": time.perf_counter() - began, "images": self.steps * self.images}
+
+
+class Input:
+    """Batches for pre-training: gathered from the store, augmented, normalised."""
+
+    def __init__(self, data: str, backbone: str, size: int | None, batch: int, steps: int) -> None:
+        self.images = open_set(data)
+        self.model = model_for(self.images, backbone, size)
+        self.rows = self.images.select("train").rows
+        self.batch, self.steps, self.done = batch, steps, 0
+
+    def __call__(self) -> Repetition:
+        began = time.perf_counter()
+        for _ in range(self.steps):
+            chosen = np.random.default_rng(mix(SEED, self.done)).choice(self.rows, self.batch)
+            load_batch(self.model, self.images.images, chosen, PretrainConfig().augment, self.done)
+            self.done += 1
+        return {"seconds": time.perf_counter() - began, "images": self.steps * self.batch}
+
+
+class Import:
+    """A folder of photographs (JPEG, 500 x 375, made up) into the store of a home of its own."""
+
+    def __init__(self, images: int) -> None:
+        self.scratch, self.images = tempfile.TemporaryDirectory(), images
+        os.environ["FEWSET_HOME"] = self.scratch.name  # of this process alone
+        self.photographs = Path(self.scratch.name) / "photographs"
+        generator = np.random.default_rng(SEED)
+        for number in range(images):
+            coarse = generator.integers(0, 256, size=(15, 20, 3)).repeat(25, axis=0).repeat(25, axis=1)
+            noisy = coarse + generator.normal(scale=12, size=coarse.shape)
+            file = self.photographs / f"class{number % 5}" / f"{number}.jpg"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(encode(noisy.clip(0, 255).astype(np.uint8), "JPEG"))
+
+    def __call__(self) -> Repetition:
+        began = time.perf_counter()
+        import_set("folder", self.photographs, "photographs", replace=True)
+        return {"seconds": time.perf_counter() - began, "images": self.images}
+
+
+SIDES: dict[str, Callable[..., Any]] = {
+    "engine": Engine,
+    "published": Published,
+    "training": Training,
+    "input": Input,
+    "import": Import,
+}

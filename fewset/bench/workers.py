@@ -1,0 +1,111 @@
+"""A side of a comparison as a process of its own, which is asked for one repetition after another.
+
+One line of JSON each way. The first line a worker gets says which side it is (`fewset.bench.sides`) and with
+which options; every further one asks for a repetition; at the end of its input it says how much memory it
+took, and on which machine.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from fewset.errors import UserError
+from fewset.machine import describe, tune
+
+Repetition = dict[str, Any]
+"""What a side says of a repetition: `seconds` and `images` at least."""
+
+
+class Worker:
+    """The calling end. `tuned` is with fewset's process-wide settings, else as PyTorch starts by default."""
+
+    def __init__(self, side: str, options: dict[str, Any], *, tuned: bool) -> None:
+        self.side = side
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fewset.bench.workers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "FEWSET_TUNE": "1" if tuned else "0"},
+        )
+        self._send({"side": side, "options": options})
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+    def repeat(self) -> Repetition:
+        self._send({})
+        return self._receive()
+
+    def finish(self) -> dict[str, Any]:
+        """The most memory it took, in bytes (`peak_memory`), and a description of its `machine`."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        answer = self._receive()
+        self.process.wait()
+        return answer
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # a worker that has ended has said why, or nothing: `_receive` tells
+            print(json.dumps(message), file=self.process.stdin, flush=True)
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process that measures {self.side!r} ended; its own message is above")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise UserError(answer["error"])
+        return answer
+
+
+def take_turns(workers: Sequence[Worker], repetitions: int) -> list[list[Repetition]]:
+    """The repetitions of each worker, taken in turns, after one that warms up and does not count."""
+    for worker in workers:
+        worker.repeat()
+    rounds = [[worker.repeat() for worker in workers] for _ in range(repetitions)]
+    return [list(one) for one in zip(*rounds, strict=True)]
+
+
+def _serve() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is not an answer
+    try:
+        for answer in _answers():
+            print(json.dumps(answer), file=answers, flush=True)
+    except UserError as error:
+        print(json.dumps({"error": str(error)}), file=answers, flush=True)
+
+
+def _answers() -> Iterator[dict[str, Any]]:
+    tune()
+    from fewset.bench.sides import SIDES  # imports torch, which `tune` must precede
+
+    first = json.loads(sys.stdin.readline())
+    side = SIDES[first["side"]](**first["options"])
+    for _ in sys.stdin:
+        yield side()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    yield {"peak_memory": peak, "machine": describe()}
+
+
+if __name__ == "__main__":
+    _serve()

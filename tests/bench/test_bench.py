@@ -1,0 +1,112 @@
+"""The commands from end to end, at tiny sizes, on a tiny set. What is measured is not judged here."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fewset.adapters.identity import Identity
+from fewset.backbones.conv4 import Conv4
+from fewset.bench.page import check_page, performance_page, write_page
+from fewset.bench.parts import _agreement, _ratio
+from fewset.bench.sides import PlainModel
+from fewset.bench.workers import Worker
+from fewset.cli import app
+from fewset.data.store import ImageSet
+from fewset.errors import UserError
+from fewset.heads import PrototypeHead
+from fewset.model import FewShotModel
+
+KEPT = Path(__file__).parents[2] / "docs" / "performance"
+
+
+def bench(part: str, out: Path, *options: str) -> dict:
+    common = ("--data", "tiny", "--repetitions", "2", "--json", "--out", str(out))
+    result = CliRunner().invoke(app, ["bench", part, *common, *options], catch_exceptions=False)
+    assert result.exit_code == 0
+    record = json.loads(out.read_text())
+    assert json.loads(result.stdout) == record
+    assert record["part"] == part
+    assert record["machine"]["torch"] == torch.__version__
+    assert record["commit"]
+    for side in record["sides"]:
+        assert len(side["seconds"]) == 2
+        assert min(side["seconds"]) > 0
+        assert side["images_per_second"] > 0
+        assert side["peak_memory"] > 2**24
+    for ratio in record["ratios"]:
+        assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
+    return record
+
+
+@pytest.mark.slow
+def test_every_part_gives_a_record_and_the_page_shows_them(tiny_set: ImageSet, tmp_path: Path) -> None:
+    sizes = ("--way", "3", "--query", "5", "--tasks", "17", "--published-tasks", "3")
+    records = tmp_path / "performance"
+    record = bench("evaluate", records / "evaluate.json", *sizes)
+    assert [side["images"] for side in record["sides"]] == [len(tiny_set.select("test").rows), 3 * 3 * 6]
+    assert record["agreement"]["tasks"] == 6
+    record = bench("data", records / "data.json", "--images", "5", "--batch", "7")
+    assert [side["images"] for side in record["sides"]] == [7, 7, 5]
+
+    page = write_page(records)
+    assert page == tmp_path / "performance.md"
+    check_page(records)
+    for words in ("published way / this engine", "import of JPEG files", "both scored 6 tasks alike"):
+        assert words in page.read_text()
+    page.write_text(page.read_text().replace("MiB", "GiB"))
+    with pytest.raises(UserError, match="make it anew"):
+        check_page(records)
+
+
+@pytest.mark.slow
+def test_training_steps(tiny_set: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fewset.bench.parts.META_TRAINING", {"way": 3, "query": 5})
+    record = bench("train", tmp_path / "train.json", "--batch", "7")
+    assert [side["images"] for side in record["sides"]] == [7, 7, 18, 18]
+    assert len(tiny_set.labels) == 297
+
+
+def test_the_kept_page_is_what_the_kept_records_give() -> None:
+    if not KEPT.exists():
+        pytest.skip("no records are kept yet")
+    check_page(KEPT)
+
+
+def test_without_records_there_is_no_page(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no records"):
+        performance_page(tmp_path)
+
+
+def test_a_user_error_of_a_worker_is_the_users() -> None:
+    options = {"data": "no such set", "backbone": "conv4", "size": 16, "batch": 3, "steps": 1}
+    with Worker("input", options, tuned=True) as worker, pytest.raises(UserError, match="no such set"):
+        worker.repeat()
+
+
+def test_the_published_way_is_the_same_function() -> None:
+    torch.manual_seed(0)
+    model = FewShotModel(Conv4(17, dim=7), Identity(7), PrototypeHead(7)).eval()
+    images = torch.randn(5, 3, 17, 17)
+    expected = model.embed(images)
+    plain = PlainModel(model).eval()
+    assert [type(layer).__name__ for layer in plain.backbone.blocks[0]] == [
+        "Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d"
+    ]  # fmt: skip
+    torch.testing.assert_close(plain.embed(images), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_more_than_one_query_of_difference_is_a_defect() -> None:
+    engine = [{"accuracies": [0.2, 0.4, 0.6, 0.8]}]
+    published = [{"first": 1, "accuracies": [0.4, 0.8]}]
+    assert _agreement(engine, published, queries=5) == {
+        "tasks": 2, "different": 1, "largest": pytest.approx(0.2)
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match="disagree"):
+        _agreement(engine, published, queries=7)
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    assert _ratio("x", [3.0, 1.0, 7.0]) == {"what": "x", "median": 3.0, "low": 1.0, "high": 7.0}
