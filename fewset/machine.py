@@ -67,6 +67,21 @@ def _processor_share(control: Path) -> float:
     return float(os.cpu_count() or 1)
 
 
+def peak_memory() -> int:
+    """The most bytes that this process has had in memory at once.
+
+    On Linux from /proc: `ru_maxrss` would count what the parent had when it started this process.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return 1024 * int(line.split()[1])
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
 def describe() -> dict[str, str | int]:
     """Versions, processor and commit: what a result file needs to be understood later."""
     import torch

@@ -325,9 +325,10 @@ def test_what_cannot_be_embedded(pretrained: Path, tmp_path: Path) -> None:
 
 
 MEMORY = """
-import resource, sys
+import sys
 import numpy as np
 from fewset.data.features import open_features, table_path, write_features
+from fewset.machine import peak_memory
 from fewset.recipes import ModelConfig, build_model
 from fewset.settings.low_shot import LowShotSpec, evaluate_low_shot
 
@@ -343,14 +344,13 @@ write_features(
     setups=np.zeros(classes, dtype=int), source="test", command="none",
 )
 model = build_model(ModelConfig("features", {"dim": dim}, "attention"))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_memory()
 evaluate_low_shot(model, open_features("large"), LowShotSpec((shot,), trials=1))
-print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+print(peak_memory() - before)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss is that of Linux")
 def test_memory_is_that_of_the_classes_not_of_the_rows() -> None:
     """1,000-way tasks of 2,048 numbers: what scoring adds to the process does not grow with the table."""
     added = []

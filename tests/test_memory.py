@@ -14,11 +14,12 @@ from fewset.heads import PrototypeHead
 from fewset.model import FewShotModel
 
 PROGRAM = """
-import resource, sys
+import sys
 import numpy as np, torch
 from fewset.adapters import ADAPTERS
 from fewset.evaluation import evaluate
 from fewset.heads import PrototypeHead
+from fewset.machine import peak_memory
 from fewset.model import FewShotModel
 from fewset.sampling import TaskSpec
 
@@ -28,8 +29,7 @@ labels = np.repeat(np.arange(23), 600)
 features = torch.from_numpy(generator.normal(size=(len(labels), 640)).astype(np.float32))
 model = FewShotModel(torch.nn.Identity(), ADAPTERS[sys.argv[1]](640), PrototypeHead(640))
 evaluate(model, features, labels, TaskSpec(way=20, shot=5, query=15, tasks=int(sys.argv[2])))
-unit = 1 if sys.platform == "darwin" else 1024
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+print(peak_memory())
 """
 
 

@@ -7,7 +7,6 @@ took, and on which machine.
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from fewset.errors import UserError
-from fewset.machine import describe, tune
+from fewset.machine import describe, peak_memory, tune
 
 Repetition = dict[str, Any]
 """What a side says of a repetition: `seconds` and `images` at least."""
@@ -103,8 +102,7 @@ def _answers() -> Iterator[dict[str, Any]]:
     side = SIDES[first["side"]](**first["options"])
     for _ in sys.stdin:
         yield side()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    yield {"peak_memory": peak, "machine": describe()}
+    yield {"peak_memory": peak_memory(), "machine": describe()}
 
 
 if __name__ == "__main__":

@@ -227,7 +227,7 @@ def test_the_wrong_command_for_a_recipe_is_named(tmp_path: Path) -> None:
 
 
 def test_missing_initial_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"train\.init is 'pre'"):
+    with pytest.raises(UserError, match=r"init is 'pre'"):
         execute(recipe(TRAIN), "train", tmp_path / "feat")
     assert not (tmp_path / "feat").exists()
 
