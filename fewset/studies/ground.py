@@ -54,7 +54,7 @@ class Ground:
             changes += [f"train.shot={run.shot}", f"evaluate.shot={run.shot}"]
             tags.insert(0, f"{run.shot}shot")
         if plain.init and run.data_changes:
-            changes.append(f"{plain.kind}.init={plain.init}-{run.tag}")
+            changes.append(f"{plain.kind}.init={self.recipe(self._initial(run)).name}")
         recipe = read_recipe(path, [*self._overrides(path, run), *changes])
         return plain if recipe == plain else replace(recipe, name="-".join([plain.name, *filter(None, tags)]))
 

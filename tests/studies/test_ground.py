@@ -49,6 +49,16 @@ def test_a_change_of_the_data_is_made_in_the_pretraining_too(tmp_path: Path) -> 
     assert ground._initial(Run("feat")).tag == ""
 
 
+def test_a_change_that_changes_nothing_needs_no_other_pretraining(tmp_path: Path) -> None:
+    """The recipes of Sketchy are in one domain already."""
+    ground = Ground("sketchy", tmp_path)
+    run = Run("feat", 1, "on-Sketch", ("data.domain=Sketch",))
+    assert ground.recipe(run) == read_recipe(find_recipe("sketchy/feat"))
+    assert (
+        ground.recipe(Run("feat", 1, "on-Photo", ("data.domain=Photo",))).init == "sketchy-pretrain-on-Photo"
+    )
+
+
 def test_an_unknown_set_or_method_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no recipe for 'feat' on 'nowhere'"):
         Ground("nowhere", tmp_path).recipe(Run("feat"))
