@@ -1,16 +1,14 @@
 """What is compared with what: the three parts of `fewset bench`, and the record that each returns."""
 
-import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from fewset.bench.workers import Repetition, Worker, take_turns
 from fewset.data.store import open_set
 from fewset.errors import UserError
+from fewset.results import command_line
 
 FORMAT = 1
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
@@ -177,7 +175,7 @@ def _measure(
             }
             for name, one, end in zip(sides, measured, ends, strict=True)
         ],
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command_line(),
         "commit": machine.pop("commit"),
         "machine": machine,
     }
