@@ -135,7 +135,11 @@ def _check_maml(recipe: Recipe) -> None:
     plain = ModelConfig(recipe.model.backbone, recipe.model.backbone_options)
     given = replace(recipe.model, maml=None, transductive=False)
     problems = [f"model.{key}" for key, value in asdict(given).items() if value != getattr(plain, key)]
-    problems += [f"train.{key}" for key in ("balance", "freeze_batchnorm") if getattr(recipe.train, key)]
+    problems += [
+        f"train.{key}"
+        for key in ("balance", "freeze_backbone", "freeze_batchnorm")
+        if getattr(recipe.train, key)
+    ]
     problems += ["train.precision"] if recipe.train.precision != "float32" else []
     if problems:
         raise UserError(
@@ -154,7 +158,9 @@ def _check_features(recipe: Recipe) -> None:
     problems = [f"data.{key}" for key in ("domain", "hold_out") if getattr(recipe.data, key)]
     problems += ["model.maml"] if recipe.model.maml else []
     problems += [
-        f"train.{key}" for key in ("init", "augment", "freeze_batchnorm") if getattr(recipe.train, key)
+        f"train.{key}"
+        for key in ("init", "augment", "freeze_backbone", "freeze_batchnorm")
+        if getattr(recipe.train, key)
     ]
     problems += [
         f"evaluate.{key}"

@@ -21,6 +21,7 @@ from fewset.settings.low_shot import check_model
 from fewset.training.batches import trained_items
 from fewset.training.episodic import MetaTraining
 from fewset.training.features import FeatureTraining
+from fewset.training.frozen import FrozenTraining
 from fewset.training.loop import Stage, fit
 from fewset.training.pretrain import Pretraining
 from fewset.training.run import RECIPE, WEIGHTS, RunDirectory
@@ -94,7 +95,8 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
     if isinstance(data, FeatureTable):
         check_model(model)  # now, not only after the training
         return FeatureTraining(model, data, recipe.train, recipe.seed)
-    return MetaTraining(model, data, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
+    stage = FrozenTraining if recipe.train.freeze_backbone else MetaTraining
+    return stage(model, data, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
 
 
 def _fit_head(model: FewShotModel, recipe: Recipe) -> None:

@@ -41,6 +41,7 @@ class TrainConfig:
     balance: float = 0.0  # weight of the contrastive term
     contrastive_temperature: float = 16.0
     contrastive_scored: Scored = "adapted"
+    freeze_backbone: bool = False  # only adapter and head learn; each image is embedded once
     freeze_batchnorm: bool = False  # keep BatchNorm's statistics; the authors advise it for WRN
     precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     validation_tasks: int = 600
@@ -58,6 +59,11 @@ class TrainConfig:
             )
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
+        if self.freeze_backbone and (self.augment or self.freeze_batchnorm or self.precision != "float32"):
+            raise UserError(
+                "freeze_backbone embeds each image once, before the training; leave out augment, "
+                "freeze_batchnorm and precision"
+            )
 
 
 class MetaTraining:
@@ -91,14 +97,7 @@ class MetaTraining:
         return task_step(self.model, self._embed_tasks(number), self.config)
 
     def validate(self) -> Score:
-        spec = TaskSpec(
-            self.config.validation_way,
-            self.config.shot,
-            self.config.validation_query,
-            self.config.validation_tasks,
-            self.seed,
-        )
-        return evaluate_selection(self.model, self.images, self.val, spec)
+        return evaluate_selection(self.model, self.images, self.val, validation_spec(self.config, self.seed))
 
     def _embed_tasks(self, number: int) -> Float[Tensor, "T N KQ D"]:
         """The images of a step's tasks, or of this process's part of them, through the backbone at once.
@@ -120,6 +119,13 @@ class MetaTraining:
         ]
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
         return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
+
+
+def validation_spec(config: TrainConfig, seed: int) -> TaskSpec:
+    """The tasks that weights are chosen on."""
+    return TaskSpec(
+        config.validation_way, config.shot, config.validation_query, config.validation_tasks, seed
+    )
 
 
 def task_step(model: FewShotModel, items: Float[Tensor, "T N KQ D"], config: TrainConfig) -> Step:

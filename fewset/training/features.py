@@ -19,7 +19,7 @@ from fewset.errors import UserError, known
 from fewset.evaluation import Score, evaluate
 from fewset.model import FewShotModel
 from fewset.sampling import ClassIndex, TaskSpec, mix, sample_tasks
-from fewset.training.episodic import TrainConfig, task_step
+from fewset.training.episodic import TrainConfig, task_step, validation_spec
 from fewset.training.loop import Step
 from fewset.training.optimiser import build_optimiser
 
@@ -179,9 +179,7 @@ class FeatureTraining:
         )
         most = max(_VALIDATION_ROWS, config.shot + config.validation_query)
         drawn = table.draw(self.validated, min(most, int(counts[self.validated].min())), mix(self.seed, 5))
-        spec = TaskSpec(
-            config.validation_way, config.shot, config.validation_query, config.validation_tasks, self.seed
-        )
+        spec = validation_spec(config, self.seed)
         features, labels = self._embed(drawn).flatten(0, 1), table.labels[drawn.reshape(-1)]
         return evaluate(self.model, features, labels, spec, class_names=table.class_names)
 

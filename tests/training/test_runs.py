@@ -130,7 +130,42 @@ def test_pretraining_learns(tmp_path: Path) -> None:
     assert rows[-1]["accuracy"] > 0.8
 
 
-@pytest.mark.parametrize("table", [PRETRAIN, TRAIN, FEATURES], ids=["pretrain", "train", "features"])
+FROZEN = {**TRAIN, "train": {**TRAIN["train"], "freeze_backbone": True, "augment": []}}
+
+
+def test_a_frozen_backbone_stays_as_it_is(runs: Path) -> None:
+    execute(recipe(FROZEN), "train", runs / "frozen")
+    first, trained = load(runs / "pre"), load(runs / "frozen")
+    for name, value in trained.backbone.state_dict().items():
+        assert torch.equal(value, first.backbone.state_dict()[name])
+    fresh = stage_for(recipe(FROZEN), runs).model.adapter.state_dict()
+    assert any(not torch.equal(value, fresh[name]) for name, value in trained.adapter.state_dict().items())
+    stage_for(recipe(TRAIN, init="frozen"), runs)  # a start for the whole model
+
+
+def test_a_frozen_step_is_that_of_the_images_in_evaluation_mode(runs: Path) -> None:
+    """The same tasks, each image through the backbone with its running statistics."""
+    frozen = stage_for(recipe(FROZEN), runs)
+    whole = stage_for(recipe(TRAIN, augment=[], freeze_batchnorm=True), runs)
+    for stage in (frozen, whole):
+        stage.module.eval()  # no dropout
+    for number in range(3):
+        for one, other in zip(frozen.step(number), whole.step(number), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
+
+
+def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
+    for changes in ({"augment": ["flip"]}, {"freeze_batchnorm": True}, {"precision": "bfloat16"}):
+        with pytest.raises(UserError, match="freeze_backbone embeds each image once"):
+            recipe(FROZEN, **changes)
+    with pytest.raises(UserError, match="nothing to train but its backbone"):
+        stage_for(recipe({**FROZEN, "model": MODEL}), runs)
+
+
+@pytest.mark.parametrize(
+    "table", [PRETRAIN, TRAIN, FEATURES, FROZEN], ids=["pretrain", "train", "features", "frozen"]
+)
 def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""
     kind = "pretrain" if "pretrain" in table else "train"
