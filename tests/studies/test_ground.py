@@ -33,11 +33,11 @@ def test_a_baseline_stays_untrained(tmp_path: Path) -> None:
 
 
 def test_a_recipe_of_its_own_for_the_shots_is_taken(tmp_path: Path) -> None:
-    ground = Ground("miniimagenet/conv4", tmp_path)
+    ground = Ground("miniimagenet/authors-conv4", tmp_path)
     for shot in (1, 5):
-        shipped = read_recipe(find_recipe(f"miniimagenet/conv4-feat-{shot}shot"))
+        shipped = read_recipe(find_recipe(f"miniimagenet/authors-conv4-feat-{shot}shot"))
         assert ground.recipe(Run("feat", shot)) == shipped
-    assert ground.recipe(Run("pretrain")).name == "miniimagenet-conv4-pretrain"
+    assert ground.recipe(Run("pretrain")).name == "miniimagenet-authors-conv4-pretrain"
 
 
 def test_a_change_of_the_data_is_made_in_the_pretraining_too(tmp_path: Path) -> None:
