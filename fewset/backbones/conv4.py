@@ -4,11 +4,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels, register_backbone
+from fewset.backbones.pixels import PixelBlock
 
 
-def _block(channels_in: int, channels_out: int) -> nn.Sequential:
+def _block(channels_in: int, channels_out: int, kind: type[nn.Sequential] = nn.Sequential) -> nn.Sequential:
     # Maximum and ReLU commute; pooling first leaves a quarter of the numbers to the ReLU.
-    return nn.Sequential(
+    return kind(
         nn.Conv2d(channels_in, channels_out, 3, padding=1),
         nn.BatchNorm2d(channels_out),
         nn.MaxPool2d(2),
@@ -29,7 +30,9 @@ class Conv4(nn.Module):
     ) -> None:
         super().__init__()
         self.dim, self.input_size, self.mean, self.std = dim, input_size, mean, std
-        self.blocks = nn.Sequential(_block(3, dim), _block(dim, dim), _block(dim, dim), _block(dim, dim))
+        self.blocks = nn.Sequential(
+            _block(3, dim, PixelBlock), _block(dim, dim), _block(dim, dim), _block(dim, dim)
+        )
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         features: Tensor = self.blocks(images)
