@@ -95,7 +95,8 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
     if isinstance(data, FeatureTable):
         check_model(model)  # now, not only after the training
         return FeatureTraining(model, data, recipe.train, recipe.seed)
-    stage = FrozenTraining if recipe.train.freeze_backbone else MetaTraining
+    frozen = recipe.train.freeze_backbone or recipe.train.frozen_blocks
+    stage = FrozenTraining if frozen else MetaTraining
     return stage(model, data, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
 
 

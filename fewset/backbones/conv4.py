@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from fewset.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels, register_backbone
 from fewset.backbones.pixels import PixelBlock
+from fewset.errors import UserError
 
 
 def _block(channels_in: int, channels_out: int, kind: type[nn.Sequential] = nn.Sequential) -> nn.Sequential:
@@ -33,7 +34,19 @@ class Conv4(nn.Module):
         self.blocks = nn.Sequential(
             _block(3, dim, PixelBlock), _block(dim, dim), _block(dim, dim), _block(dim, dim)
         )
+        self.maximum = _GlobalMaximum()
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
-        features: Tensor = self.blocks(images)
+        embedded: Tensor = self.maximum(self.blocks(images))
+        return embedded
+
+    def cut(self, blocks: int) -> tuple[nn.Module, nn.Module]:
+        """The first blocks, and the rest of the network that takes their output."""
+        if not 0 < blocks < len(self.blocks):
+            raise UserError(f"got {blocks} blocks, expected 1 to {len(self.blocks) - 1}")
+        return self.blocks[:blocks], nn.Sequential(*list(self.blocks)[blocks:], self.maximum)
+
+
+class _GlobalMaximum(nn.Module):
+    def forward(self, features: Float[Tensor, "B D H W"]) -> Float[Tensor, "B D"]:
         return features.amax(dim=(2, 3))

@@ -42,6 +42,7 @@ class TrainConfig:
     contrastive_temperature: float = 16.0
     contrastive_scored: Scored = "adapted"
     freeze_backbone: bool = False  # only adapter and head learn; each image is embedded once
+    frozen_blocks: int = 0  # so many first blocks of the backbone stay as they are, computed once an image
     freeze_batchnorm: bool = False  # keep BatchNorm's statistics; the authors advise it for WRN
     precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     validation_tasks: int = 600
@@ -59,10 +60,15 @@ class TrainConfig:
             )
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
-        if self.freeze_backbone and (self.augment or self.freeze_batchnorm or self.precision != "float32"):
+        frozen = self.freeze_backbone or self.frozen_blocks
+        if frozen and (self.augment or self.freeze_batchnorm or self.precision != "float32"):
             raise UserError(
-                "freeze_backbone embeds each image once, before the training; leave out augment, "
-                "freeze_batchnorm and precision"
+                "freeze_backbone and frozen_blocks take each image once, before the training; leave out "
+                "augment, freeze_batchnorm and precision"
+            )
+        if self.frozen_blocks < 0 or (self.freeze_backbone and self.frozen_blocks):
+            raise UserError(
+                f"frozen_blocks is {self.frozen_blocks}, expected 0 or more, and 0 with freeze_backbone"
             )
 
 

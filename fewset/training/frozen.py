@@ -1,23 +1,35 @@
-"""Meta-training of the adapter and the head alone, on a backbone that stays as it is.
+"""Meta-training on a backbone that stays as it is, or of which the first blocks do.
 
-Every image is embedded once, so thousands of tasks cost what a few do when the backbone learns too. A run of
-this kind is a good start (`init`) for one of the whole model.
+What the frozen part makes of an image is computed once, so thousands of tasks cost what a few do when all of
+it learns. The first blocks of a ConvNet take most of its time, and a pre-training teaches them best.
 """
+
+import tempfile
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
 
 from fewset import distributed
 from fewset.data.store import ImageSet
+from fewset.devices import send
 from fewset.errors import UserError
 from fewset.evaluation import Score, class_index, embed_images, evaluating, score_tasks
 from fewset.model import FewShotModel
+from fewset.progress import progress
 from fewset.sampling import TaskSpec, sample_tasks
 from fewset.training.batches import trained_items
 from fewset.training.episodic import TrainConfig, task_step, validation_spec
 from fewset.training.loop import Step
 from fewset.training.optimiser import build_optimiser
 
+_AT_ONCE = 512  # images
+
 
 class FrozenTraining:
-    """Tasks on the table of embeddings of the train split."""
+    """Tasks on a table of what the frozen part makes of the train split."""
 
     title = "meta-training on a frozen backbone"
 
@@ -30,9 +42,11 @@ class FrozenTraining:
         domain: str | None = None,
         held_out: float = 0.0,
     ) -> None:
+        front, self.back = _cut(model.backbone, config)
         backbone = set(model.backbone.parameters())
-        learning = [parameter for parameter in model.parameters() if parameter not in backbone]
-        if not learning:
+        others = [parameter for parameter in model.parameters() if parameter not in backbone]
+        learning = list(self.back.parameters())
+        if not learning and not others:
             raise UserError(
                 "this model has nothing to train but its backbone, which train.freeze_backbone keeps as it "
                 "is; leave that out, or set train.epochs = 0 to score the model"
@@ -41,25 +55,80 @@ class FrozenTraining:
         self.config, self.seed = config, seed
         train, val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index, self.validation_index = class_index(train), class_index(val)
-        # Copies: what was computed without gradients may not take part in them.
-        self.features, self.validation_features = (
-            embed_images(model, images.images, rows, title="embedding").clone()
-            for rows in (train.rows, val.rows)
+        self.table, self.validation_table = (
+            _tabulate(model, front, images, rows) for rows in (train.rows, val.rows)
         )
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.portion(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
-        self.optimiser = build_optimiser(config.optimiser, (), learning)
+        self.optimiser = build_optimiser(config.optimiser, learning, others)
         self.epochs = config.epochs
         self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
 
     def step(self, number: int) -> Step:
         first, last = (number * self.config.tasks_per_step + place for place in self.portion)
-        return task_step(
-            self.model, self.features[sample_tasks(self.index, self.spec, first, last)], self.config
-        )
+        items = sample_tasks(self.index, self.spec, first, last)
+        return task_step(self.model, self._embed(self.table[items.reshape(-1)], *items.shape), self.config)
 
     def validate(self) -> Score:
         with evaluating(self.model):
+            starts = range(0, len(self.validation_table), _AT_ONCE)
+            parts = [self._embed(self.validation_table[start : start + _AT_ONCE], -1) for start in starts]
             spec = validation_spec(self.config, self.seed)
-            return score_tasks(self.model, self.validation_features, self.validation_index, spec)
+            return score_tasks(self.model, torch.cat(parts), self.validation_index, spec)
+
+    def _embed(self, rows: Shaped[np.ndarray, "B *_"], *shape: int) -> Float[Tensor, "*shape D"]:
+        inputs = send(torch.from_numpy(np.asarray(rows)), next(self.model.parameters()).device).float()
+        embedded: Tensor = self.back(inputs.permute(0, 3, 1, 2) if inputs.ndim == 4 else inputs)
+        return embedded.view(*shape, embedded.shape[-1])
+
+
+class _Front(nn.Module):
+    """The frozen part as a backbone: what it makes of an image, channels last, is the embedding."""
+
+    def __init__(self, backbone: Any, front: nn.Module) -> None:
+        super().__init__()
+        self.front, self.input_size = front, backbone.input_size
+        self.mean, self.std = backbone.mean, backbone.std
+
+    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        output: Tensor = self.front(images)
+        return output.permute(0, 2, 3, 1).flatten(1) if output.ndim == 4 else output
+
+
+def _cut(backbone: Any, config: TrainConfig) -> tuple[nn.Module, nn.Module]:
+    """The part that stays as it is, and the part that learns; both are the backbone's own modules."""
+    if config.freeze_backbone:
+        return backbone, nn.Identity()
+    if not hasattr(backbone, "cut"):
+        raise UserError(
+            f"train.frozen_blocks is {config.frozen_blocks}, but {type(backbone).__name__} does not say what "
+            "its blocks are; use backbone 'conv4', or train.freeze_backbone"
+        )
+    parts: tuple[nn.Module, nn.Module] = backbone.cut(config.frozen_blocks)
+    return parts
+
+
+def _tabulate(
+    model: FewShotModel, front: nn.Module, images: ImageSet, rows: Int[np.ndarray, "N"]
+) -> Shaped[np.ndarray, "N *_"]:
+    """What the frozen part makes of these rows of an image set.
+
+    Embeddings as they are; the far larger outputs of blocks in half precision, in a temporary file.
+    """
+    frozen = FewShotModel(_Front(model.backbone, front), model.adapter, model.head)
+    if front is model.backbone:
+        return embed_images(frozen, images.images, rows, title="embedding").cpu().numpy()
+    device = next(model.parameters()).device
+    with evaluating(front):
+        _, channels, height, width = front(
+            torch.zeros(1, 3, model.input_size, model.input_size, device=device)
+        ).shape
+    with tempfile.TemporaryFile(prefix="fewset-") as file, progress("frozen blocks", len(rows)) as advance:
+        table = np.memmap(file, np.float16, "w+", shape=(len(rows), height, width, channels))
+        for start in range(0, len(rows), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            made = embed_images(frozen, images.images, rows[some]).cpu().numpy()
+            table[some] = made.reshape(-1, *table.shape[1:])
+            advance(len(rows[some]))
+    return table

@@ -133,6 +133,9 @@ def test_pretraining_learns(tmp_path: Path) -> None:
 FROZEN = {**TRAIN, "train": {**TRAIN["train"], "freeze_backbone": True, "augment": []}}
 
 
+PARTLY = {**TRAIN, "train": {**TRAIN["train"], "frozen_blocks": 2, "augment": []}}
+
+
 def test_a_frozen_backbone_stays_as_it_is(runs: Path) -> None:
     execute(recipe(FROZEN), "train", runs / "frozen")
     first, trained = load(runs / "pre"), load(runs / "frozen")
@@ -155,16 +158,55 @@ def test_a_frozen_step_is_that_of_the_images_in_evaluation_mode(runs: Path) -> N
     torch.testing.assert_close(frozen.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
 
 
+def test_frozen_blocks_stay_as_they_are_and_the_others_learn(runs: Path) -> None:
+    execute(recipe(PARTLY), "train", runs / "partly")
+    first, trained = load(runs / "pre"), load(runs / "partly")
+    for name, value in trained.backbone.state_dict().items():
+        frozen = name.startswith(("blocks.0.", "blocks.1."))
+        assert torch.equal(value, first.backbone.state_dict()[name]) == frozen, name
+
+
+def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(runs: Path) -> None:
+    """Half precision in between."""
+    partly = stage_for(recipe(PARTLY), runs)
+    whole = stage_for(recipe(TRAIN, augment=[], freeze_batchnorm=True), runs)
+    for stage in (partly, whole):
+        stage.module.eval()
+    for number in range(3):
+        steps = partly.step(number), whole.step(number)
+        torch.testing.assert_close(steps[0].loss, steps[1].loss, rtol=1e-2, atol=1e-3)
+        for step in steps:
+            step.loss.backward()
+    for (name, mine), theirs in zip(partly.model.named_parameters(), whole.model.parameters(), strict=True):
+        if name.startswith(("backbone.blocks.0.", "backbone.blocks.1.")):
+            assert mine.grad is None
+        else:
+            torch.testing.assert_close(
+                mine.grad, theirs.grad, rtol=0.05, atol=0.02 * float(theirs.grad.abs().max())
+            )
+    torch.testing.assert_close(partly.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
+
+
 def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
     for changes in ({"augment": ["flip"]}, {"freeze_batchnorm": True}, {"precision": "bfloat16"}):
-        with pytest.raises(UserError, match="freeze_backbone embeds each image once"):
-            recipe(FROZEN, **changes)
+        for table in (FROZEN, PARTLY):
+            with pytest.raises(UserError, match="each image once"):
+                recipe(table, **changes)
+    with pytest.raises(UserError, match="0 with freeze_backbone"):
+        recipe(FROZEN, frozen_blocks=1)
+    with pytest.raises(UserError, match="expected 1 to 3"):
+        stage_for(recipe(PARTLY, frozen_blocks=4), runs)
+    resnet = {"backbone": "resnet12", "backbone_options": {"input_size": 16}}
+    with pytest.raises(UserError, match="does not say what its blocks are"):
+        stage_for(recipe({**PARTLY, "model": resnet}, init=""), runs)
     with pytest.raises(UserError, match="nothing to train but its backbone"):
         stage_for(recipe({**FROZEN, "model": MODEL}), runs)
 
 
 @pytest.mark.parametrize(
-    "table", [PRETRAIN, TRAIN, FEATURES, FROZEN], ids=["pretrain", "train", "features", "frozen"]
+    "table",
+    [PRETRAIN, TRAIN, FEATURES, FROZEN, PARTLY],
+    ids=["pretrain", "train", "features", "frozen", "partly frozen"],
 )
 def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""
