@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from fewset import __version__, distributed
 from fewset.errors import UserError, known
@@ -34,11 +34,12 @@ app.add_typer(bench_app, name="bench")
 console = Console(highlight=False, soft_wrap=True)
 
 RecipeArgument = Annotated[str, typer.Argument(help="A TOML file, or the name of a shipped recipe.")]
-RunArgument = Annotated[Path, typer.Argument(help="A run directory.")]
+RunArgument = Annotated[Path, typer.Argument(help="A run directory, or the name of a released model.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable."),
 ]
+RUNS = Path("runs")
 RunsOption = Annotated[Path, typer.Option(help="Where run directories live; --out overrides it.")]
 OutOption = Annotated[Path | None, typer.Option(help="The run directory; default: RUNS/NAME of the recipe.")]
 ResumeOption = Annotated[
@@ -192,7 +193,7 @@ def _percent(score: dict[str, Any]) -> str:
 def pretrain(
     recipe: RecipeArgument,
     overrides: SetOption = None,
-    runs: RunsOption = Path("runs"),
+    runs: RunsOption = RUNS,
     out: OutOption = None,
     resume: ResumeOption = False,
     force: ForceOption = False,
@@ -210,7 +211,7 @@ def pretrain(
 def train(
     recipe: RecipeArgument,
     overrides: SetOption = None,
-    runs: RunsOption = Path("runs"),
+    runs: RunsOption = RUNS,
     out: OutOption = None,
     resume: ResumeOption = False,
     force: ForceOption = False,
@@ -292,11 +293,15 @@ def evaluate(
 ) -> None:
     """Score a run on sampled tasks; what is not given comes from its recipe.
 
+    A released model is copied to `runs/NAME` first, and its results go there.
+
     Example: `fewset eval runs/strokes-feat --way 10 --shot 5`
     """
+    from fewset.released import run_of
     from fewset.results import evaluate_run
 
     _start(plugin)
+    directory = run_of(run, RUNS)
     given = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed}
     numbers = {key: value for key, value in given.items() if value is not None}
     own = {
@@ -312,7 +317,7 @@ def evaluate(
     }
     options = {key: value for key, value in own.items() if value is not None}
     result = evaluate_run(
-        run,
+        directory,
         setting=setting,
         options=options,
         data=data,
@@ -325,6 +330,8 @@ def evaluate(
         print(json.dumps(result, indent=2))
     else:
         _print_result(result)
+        if directory != run:
+            _say(f"run: {directory}")
 
 
 @app.command()
@@ -343,9 +350,10 @@ def embed(
     Example: `fewset embed runs/strokes-pretrain --out strokes.npz`
     """
     from fewset.embed import embed_set
+    from fewset.released import find_model
 
     _start(plugin)
-    rows, dim = embed_set(run, out, data, val)
+    rows, dim = embed_set(find_model(run), out, data, val)
     _say(f"{out}: {rows:,} rows of {dim:,} numbers; import it with `fewset data import features {out}`")
 
 
@@ -415,7 +423,7 @@ def paper(
     ] = None,
     on: OnOption = "strokes",
     overrides: SetOption = None,
-    runs: RunsOption = Path("runs"),
+    runs: RunsOption = RUNS,
     out: StudyOutOption = Path("paper"),
     tasks: StudyTasksOption = None,
     features: Annotated[
@@ -448,7 +456,7 @@ def ablate(
     ] = None,
     on: OnOption = "strokes",
     overrides: SetOption = None,
-    runs: RunsOption = Path("runs"),
+    runs: RunsOption = RUNS,
     out: StudyOutOption = Path("paper"),
     tasks: StudyTasksOption = None,
     plugin: PluginOption = None,
@@ -523,6 +531,29 @@ def params() -> None:
     for name, adapter in sorted(ADAPTERS.items()):
         table.add_row(name, *(f"{count_parameters(adapter(dim)):,}" for dim in (64, 640)))
     console.print(table)
+
+
+@app.command()
+def weights() -> None:
+    """The released models, which come with fewset: names for `fewset eval`, `fewset.load` and `train.init`.
+
+    Example: `fewset weights`
+    """
+    from fewset.recipes import read_recipe
+    from fewset.released import released_models
+    from fewset.shipped import shipped
+    from fewset.training.run import RECIPE, WEIGHTS
+
+    titles = ("method", "backbone", "data", "trained on", "size")
+    table = Table(Column("name", no_wrap=True), *(Column(title, overflow="fold") for title in titles))
+    for name, model in released_models().items():
+        recipe = read_recipe(model / RECIPE)
+        train, size = recipe.train, (model / WEIGHTS).stat().st_size
+        tasks = f"{train.way}-way {train.shot}-shot" if train and train.epochs else "all classes"
+        parts = (recipe.method, recipe.model.backbone, recipe.data.set, tasks)
+        table.add_row(name, *parts, f"{size / 1000:,.0f} kB")
+    console.print(table)
+    console.print(f"in {shipped('weights')}")
 
 
 @app.command("import-weights")
@@ -755,7 +786,7 @@ def bench_evaluate(
     backbone: BackboneOption = "conv4",
     size: SizeOption = None,
     run: Annotated[
-        str | None, typer.Option(help="A run directory: its model instead of random weights.")
+        str | None, typer.Option(help="A run or a released model, instead of random weights.")
     ] = None,
     way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
     shot: Annotated[int, typer.Option(help="Labelled items a class.")] = 1,

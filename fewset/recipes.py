@@ -25,6 +25,7 @@ from fewset.heads import HEADS
 from fewset.maml import MamlConfig, MamlModel
 from fewset.model import Average, FewShotModel
 from fewset.sampling import TaskSpec, mix
+from fewset.shipped import shipped
 from fewset.training.episodic import TrainConfig
 from fewset.training.features import FeatureInput
 from fewset.training.pretrain import PretrainConfig
@@ -123,7 +124,7 @@ class Recipe:
 
     @property
     def init(self) -> str:
-        """Where the weights start from: the name of a run, or a path; empty for random weights."""
+        """Where the weights start from: a run, a path or a released model; empty for random ones."""
         stage = self.pretrain or self.train
         return stage.init if stage else ""
 
@@ -178,10 +179,8 @@ def _check_features(recipe: Recipe) -> None:
 
 
 def recipes_directory() -> Path:
-    """Where the shipped recipes are: inside an installed package, or beside it in a source tree."""
-    package = Path(__file__).resolve().parent
-    installed = package / "_recipes"
-    return installed if installed.is_dir() else package.parent / "recipes"
+    """Where the shipped recipes are."""
+    return shipped("recipes")
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -189,10 +188,10 @@ def find_recipe(name: str | Path) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = recipes_directory()
-    if (shipped / f"{name}.toml").is_file():
-        return shipped / f"{name}.toml"
-    names = [str(file.relative_to(shipped).with_suffix("")) for file in shipped.rglob("*.toml")]
+    directory = recipes_directory()
+    if (directory / f"{name}.toml").is_file():
+        return directory / f"{name}.toml"
+    names = [str(file.relative_to(directory).with_suffix("")) for file in directory.rglob("*.toml")]
     raise known("recipe", str(name), names)
 
 

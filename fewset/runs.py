@@ -16,6 +16,7 @@ from fewset.evaluation import embed_images
 from fewset.heads import FittedHead
 from fewset.model import FewShotModel
 from fewset.recipes import Recipe, build_model, open_data, read_recipe, recipe_text, with_dim
+from fewset.released import released_models
 from fewset.results import Result, evaluate_run, read_result
 from fewset.settings.low_shot import check_model
 from fewset.training.batches import trained_items
@@ -67,9 +68,10 @@ def execute(
         run.begin(text, resume, force, device=str(where), precision=precision, processes=processes)
 
     distributed.first(begin)
-    if note:
-        run.log(note)
-        say(note)
+    start = f"starts from {_find_init(recipe.init, out.parent)}" if recipe.init else ""
+    for line in filter(None, (note, start)):
+        run.log(line)
+        say(line)
     fit(stage, run)
     _fit_head(stage.model, recipe)
     distributed.first(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
@@ -121,12 +123,13 @@ def _check_held_out(recipe: Recipe, source: Path) -> None:
 
 
 def _find_init(init: str, beside: Path) -> Path:
-    """The weights that training starts from: a run beside the new one, or a path."""
-    for candidate in (beside / init, Path(init)):
+    """The weights that training starts from: a run beside the new one, a path, or a released model."""
+    released = released_models()
+    for candidate in (beside / init, Path(init), *([released[init]] if init in released else [])):
         if candidate.exists():
             return candidate
     raise UserError(
-        f"init is {init!r}, but there is no such run in {beside} and no such path; make it first with "
-        "`fewset pretrain`, or start from elsewhere with --set train.init=PATH (pretrain.init for a "
-        "pre-training; empty for random weights)"
+        f"init is {init!r}, but there is no such run in {beside}, no such path and no such released model "
+        f"({', '.join(released) or 'there are none'}); make it first with `fewset pretrain`, or start from "
+        "elsewhere with --set train.init=PATH (pretrain.init for a pre-training; empty for random weights)"
     )

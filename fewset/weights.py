@@ -14,6 +14,7 @@ from fewset.errors import UserError
 from fewset.files import replacing
 from fewset.model import FewShotModel
 from fewset.recipes import ModelConfig, build_model, parse, without_none
+from fewset.released import find_model
 from fewset.training.run import WEIGHTS
 
 
@@ -29,8 +30,8 @@ def save_weights(model: FewShotModel, config: ModelConfig, path: Path) -> None:
 
 
 def load(source: str | Path) -> FewShotModel:
-    """The model of a run directory or a weights file, ready for evaluation."""
-    path = Path(source)
+    """The model of a run directory or a weights file, or a released one by its name; ready for evaluation."""
+    path = find_model(source)
     if path.is_dir():
         if not (path / WEIGHTS).exists():
             raise UserError(
@@ -38,8 +39,6 @@ def load(source: str | Path) -> FewShotModel:
                 "(go on with --resume)"
             )
         path = path / WEIGHTS
-    if not path.exists():
-        raise UserError(f"there is no run directory or weights file {str(source)!r}")
     return load_weights(path)[0]
 
 

@@ -102,7 +102,7 @@ def test_from_recipe_to_report(tmp_path: Path) -> None:
         (["train", "strokes/feat", "--set", "train.epoch=1"], "unknown recipe key"),
         (["train", "strokes/pretrain"], "use `fewset pretrain`"),
         (["train", "strokes/feat", "--plugin", "absent.py"], "no plugin file"),
-        (["eval", "absent"], "not a run directory"),
+        (["eval", "absent"], "unknown run directory, weights file or released model 'absent'"),
         (["compare", "one"], "two or more runs"),
         (["data", "info", "absent"], "unknown image set"),
         (["data", "import", "folders", "absent"], "unknown kind"),

@@ -13,6 +13,7 @@ PACKAGE = Path(fewset.__file__).parent
 ORDER = [
     "errors",
     "files",
+    "shipped",
     "machine",
     "distributed",
     "progress",
@@ -31,6 +32,7 @@ ORDER = [
     "training",
     "settings",
     "recipes",
+    "released",
     "weights",
     "embed",
     "authors",

@@ -190,7 +190,7 @@ def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(b"not weights at all")
     with pytest.raises(UserError, match="not a weights file"):
         load(tmp_path / "weights")
-    with pytest.raises(UserError, match="no run directory or weights file"):
+    with pytest.raises(UserError, match="unknown run directory, weights file or released model"):
         load(tmp_path / "absent")
     with pytest.raises(UserError, match="unfinished"):
         load(tmp_path)

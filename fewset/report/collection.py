@@ -1,17 +1,21 @@
-"""A collection of kept results, and the page that is made from it: nothing on the page is written by hand.
+"""A collection of kept results, and the page that is made from it.
 
-A collection is a directory `GROUP/RUN/` of the small files of runs (no weights); a group is an image set. The
-results of a run on other tasks than its recipe's are in `GROUP/RUN/results/`, as in the run itself.
+A collection is a directory `GROUP/RUN/` of the small files of runs (no weights, no example tasks); a group is
+an image set. The results of a run on other tasks than its recipe's are in `GROUP/RUN/results/`, as in the run
+itself. `GROUP/notes.md`, where there is one, is the only part of the page that is written by hand.
 """
 
+import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from fewset.errors import UserError
-from fewset.files import replacing_directory, write_text
+from fewset.files import replacing_directory, write_json, write_text
+from fewset.report.paper import cited_note, number_for
 from fewset.report.results import TASK_FIELDS, Result, compare_results, read_result, read_results
 from fewset.report.tables import (
     Column,
@@ -24,22 +28,15 @@ from fewset.report.tables import (
 )
 
 PAGE = "README.md"
-_KEPT = (
-    "result.json",
-    "recipe.toml",
-    "metrics.jsonl",
-    "*.npy",
-    "examples.npz",
-    "results/*.json",
-    "results/*.npy",
-    "results/*.npz",
-)
+NOTES = "notes.md"
+_KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "results/*.json", "results/*.npy")
 
 _INTRODUCTION = """# Measured results
 
-Made by `fewset results` from the files beside this page; nothing here is written by hand. Accuracies are the
-mean over tasks with its 95 % interval; differences are paired on the same tasks. Each row is one training run
-with one seed: the interval says how well that run was measured, not how far another seed would land from it.
+Made by `fewset results` from the files beside this page; only the notes, "What differs, and why", are written
+by hand. Accuracies are the mean over tasks with its 95 % interval; differences are paired on the same tasks.
+Each row is one training run with one seed: the interval says how well that run was measured, not how far
+another seed would land from it.
 """
 
 
@@ -48,10 +45,14 @@ def keep(runs: Sequence[Path], directory: Path) -> None:
     for run in runs:
         result = read_result(run)
         with replacing_directory(directory / result.data / result.run) as target:
-            for pattern in _KEPT:
-                for file in run.glob(pattern):
-                    kept = target / file.relative_to(run)
-                    kept.parent.mkdir(exist_ok=True)
+            for file in (file for pattern in _KEPT for file in run.glob(pattern)):
+                kept = target / file.relative_to(run)
+                kept.parent.mkdir(exist_ok=True)
+                if file.suffix == ".json":
+                    # Without the example tasks: they are for pictures, and larger than all the rest.
+                    record = json.loads(file.read_text(encoding="utf-8"))
+                    write_json(kept, record | {"examples": None})
+                else:
                     shutil.copyfile(file, kept)
 
 
@@ -85,14 +86,56 @@ def _section(group: Path) -> str:
     parts = [f"## {group.name}\n"]
     shown: list[Result] = []
     protocols = [list(same) for _, same in groupby(results, key=_protocol)]
-    for protocol in protocols:
+    headings = [_heading(protocol[0]) for protocol in protocols]
+    for protocol, heading in zip(protocols, headings, strict=True):
         protocol.sort(key=lambda result: result.score.mean)
         if len(protocols) > 1:
-            parts.append(f"### {escape_markdown(describe_tasks(protocol[0], count=False))}\n")
-        tables = [comparison_table(protocol), *score_tables(compare_results(protocol))]
+            unique = headings.count(heading) == 1
+            long = describe_tasks(protocol[0], count=False)
+            parts.append(f"### {escape_markdown(heading if unique else long)}\n")
+        # Of several the best ProtoNet, which is the last one here.
+        baselines = [place for place, result in enumerate(protocol) if result.method == "ProtoNet"]
+        table = comparison_table(protocol, baselines[-1] if baselines else None)
+        tables = [_with_paper(table, protocol), *score_tables(compare_results(protocol))]
         parts += map(markdown_text, tables)
         shown += protocol
-    return "\n".join([*parts, markdown_text(_origins(shown))])
+    parts += ["### How each number was made\n", markdown_text(_origins(shown))]
+    if (group / NOTES).exists():
+        notes = (group / NOTES).read_text(encoding="utf-8").strip()
+        parts += ["### What differs, and why\n", f"{notes}\n"]
+    return "\n".join(parts)
+
+
+def _heading(result: Result) -> str:
+    """The tasks of a table in a few words; the table itself says all."""
+    setting = "" if result.setting == "standard" else result.setting.capitalize()
+    place = (result.domain or "").replace("→", " → ")
+    return ", ".join(filter(None, (setting, place, f"{result.way}-way {result.shot}-shot")))
+
+
+def _with_paper(table: Table, results: Sequence[Result]) -> Table:
+    """A table of these results with the paper's numbers after ours, where it has any."""
+    numbers = [number_for(result) for result in results]
+    if not any(numbers):
+        return table
+    place = 1 + [column.key for column in table.columns].index("accuracy")
+
+    def beside(cells: Sequence[Any], cell: Any) -> tuple[Any, ...]:
+        return *cells[:place], cell, *cells[place:]
+
+    found = [(result.method, *number) for result, number in zip(results, numbers, strict=True) if number]
+    sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
+    cited = dict.fromkeys(method for method, number, _ in found if number.cited)
+    notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
+    return replace(
+        table,
+        columns=beside(table.columns, Column("Paper", "paper", True)),
+        rows=tuple(
+            beside(row, number[0].estimate if number else None)
+            for row, number in zip(table.rows, numbers, strict=True)
+        ),
+        notes=(*table.notes, *notes),
+    )
 
 
 def _order(result: Result) -> tuple[Any, ...]:
@@ -109,11 +152,13 @@ def _protocol(result: Result) -> tuple[Any, ...]:
 def _origins(results: Sequence[Result]) -> Table:
     """How each number was made."""
     columns = [
-        Column(title, title) for title in ("Run", "Command", "Seed", "Training", "Commit", "torch", "Machine")
+        Column(title, title)
+        for title in ("Run", "Starts from", "Command", "Seed", "Training", "Commit", "torch", "Machine")
     ]
     rows = [
         (
             result.run,
+            result.recipe.get("train.init") or result.recipe.get("pretrain.init") or "–",
             result.command,
             str(result.recipe.get("seed", "")),
             "–" if result.curves is None else f"{result.curves.seconds[-1] / 60:.1f} min",
@@ -123,4 +168,5 @@ def _origins(results: Sequence[Result]) -> Table:
         )
         for result in results
     ]
-    return Table("How each number was made", tuple(columns), tuple(rows))
+    title = "The time of a training does not include that of the run it starts from."
+    return Table(title, tuple(columns), tuple(rows))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fewset.files import write_bytes, write_text
 from fewset.report.figures import png, svg
+from fewset.report.paper import cited_note
 from fewset.report.study_figures import study_figures
 from fewset.report.study_file import Cell, Study, read_study, write_study
 from fewset.report.tables import Cell as TableCell
@@ -88,7 +89,7 @@ def _about_the_paper(study: Study) -> list[str]:
         notes[0] += " Ours are not on that: compare how the rows differ, not their levels."
     cited = [row for row in study.rows if any(_cited(study, panel, row) for panel in study.panels)]
     if cited:
-        notes.append(f"* {', '.join(cited)}: cited in the paper from elsewhere, not run by its authors.")
+        notes.append(cited_note(cited))
     return notes
 
 

@@ -64,10 +64,7 @@ class Study:
     def paper(self, panel: str, row: str, column: str) -> Estimate | None:
         """The paper's number for the same place; marked with a star where the paper cites it."""
         number = paper_number(self.name, self.data, self.backbone, panel, row, self.key(column))
-        if number is None:
-            return None
-        half = None if number.ci95 is None else number.ci95 / 100
-        return Estimate(number.mean / 100, half, number.decimals, "*" if number.cited else "")
+        return None if number is None else number.estimate
 
     def key(self, column: str) -> str:
         """What the paper's column is called."""

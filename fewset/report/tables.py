@@ -43,7 +43,8 @@ class Table:
 def comparison_table(results: Sequence[Result], baseline: int | None = None) -> Table:
     """Every method with its accuracy, what the adaptation brings, and the difference to the baseline."""
     comparisons = compare_results(results, baseline)
-    protocols = list(dict.fromkeys(describe_tasks(result) for result in results))
+    alike = len({describe_tasks(result, count=False) for result in results}) == 1
+    same_count = len({result.tasks for result in results}) == 1
     baselines = list(dict.fromkeys(item.baseline for item in comparisons if item.baseline))
     over = baselines[0] if len(baselines) == 1 else "baseline"
 
@@ -52,14 +53,18 @@ def comparison_table(results: Sequence[Result], baseline: int | None = None) -> 
             return None if item.alone else "baseline"
         return item.difference
 
+    def tasks(item: Comparison) -> Cell:
+        """What the title cannot say for all."""
+        if not alike:
+            return describe_tasks(item.result)
+        return None if same_count else f"{item.result.tasks:,}"
+
     def excluded(item: Comparison) -> Cell:
         return None if item.difference is None else "yes" if item.difference.excludes_zero else "no"
 
     columns: dict[Column, list[Cell]] = {
         Column("Method", "method"): [item.label for item in comparisons],
-        Column("Tasks", "tasks"): [
-            describe_tasks(item.result) if len(protocols) > 1 else None for item in comparisons
-        ],
+        Column("Tasks", "tasks"): [tasks(item) for item in comparisons],
         Column("Accuracy", "accuracy", True): [item.result.score for item in comparisons],
         Column("Unadapted", "unadapted", True): [item.result.before for item in comparisons],
         Column("Gain", "gain", True): [item.gain for item in comparisons],
@@ -72,7 +77,7 @@ def comparison_table(results: Sequence[Result], baseline: int | None = None) -> 
     shown = {column: cells for column, cells in columns.items() if any(cell is not None for cell in cells)}
     return Table(
         title="Accuracy in %, mean ± 95 % interval over tasks"
-        + (f": {protocols[0]}" if len(protocols) == 1 else ""),
+        + (f": {describe_tasks(results[0], count=same_count)}" if alike else ""),
         columns=tuple(shown),
         rows=tuple(zip(*shown.values(), strict=True)),
         notes=tuple(_alone(item, comparisons) for item in comparisons if item.alone and len(results) > 1),

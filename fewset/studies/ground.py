@@ -8,6 +8,8 @@ from pathlib import Path
 from fewset.data.store import ImageSet, open_set
 from fewset.errors import UserError
 from fewset.recipes import Recipe, read_recipe, recipes_directory, with_dim
+from fewset.released import copy_model, is_copy, released_models
+from fewset.results import evaluate_run
 from fewset.runs import execute
 from fewset.studies.plan import Run
 from fewset.training.run import RECIPE, RunDirectory
@@ -73,17 +75,31 @@ class Ground:
                     "as then, or another directory with --runs"
                 )
             return directory
+        released = self._released(recipe, directory)
+        if released is not None:
+            self.say(f"released with fewset, not trained anew: {recipe.name}")
+            copy_model(released, directory)
+            evaluate_run(directory)
+            return directory
         if recipe.init and RunDirectory(self.runs / recipe.init).state != "finished":
             self.make(self._initial(run))
         self.say(f"{recipe.kind}: {recipe.name}")
-        execute(recipe, recipe.kind, directory, resume=True)
+        execute(recipe, recipe.kind, directory, resume=True, say=self.say)
         return directory
 
+    def _released(self, recipe: Recipe, directory: Path) -> Path | None:
+        """The released model of the very same recipe, unless the user's own training has begun."""
+        model = released_models().get(recipe.name)
+        if model is None or read_recipe(model / RECIPE) != recipe:
+            return None
+        return model if not directory.exists() or is_copy(directory, model) else None
+
     def _initial(self, run: Run) -> Run:
-        """The run that another starts from: of the recipe with that name, beside its own."""
+        """The run that another starts from: of the recipe with that name, beside its own or released."""
         path = self._file(run)
         init = read_recipe(path, self._overrides(path, run)).init
-        for beside in sorted(path.parent.glob("*.toml")):
+        released = [model / RECIPE for name, model in released_models().items() if name == init]
+        for beside in [*sorted(path.parent.glob("*.toml")), *released]:
             if read_recipe(beside).name == init:
                 return Run(str(beside), tag=run.tag if run.data_changes else "", changes=run.data_changes)
         raise UserError(

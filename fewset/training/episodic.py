@@ -26,8 +26,9 @@ from fewset.training.optimiser import OptimiserConfig, build_optimiser
 class TrainConfig:
     """Meta-training. The defaults are the authors' for FEAT with the ConvNet, 1 shot, on miniImageNet.
 
-    `init` is where the weights start from: the name of a run beside this one, a run directory or a weights
-    file; "" starts from random weights. With 0 epochs the weights stay as they are (a baseline).
+    `init` is where the weights start from: the name of a run beside this one, a run directory, a weights
+    file or the name of a released model; "" starts from random weights. With 0 epochs the weights stay as
+    they are (a baseline).
     """
 
     init: str = ""

@@ -2,13 +2,16 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fewset.report.paper import PaperNumber, paper_number, paper_source
+from fewset.report.paper import PaperNumber, number_for, paper_number, paper_source
+from fewset.report.results import Result, read_result
+from tests.report.conftest import MakeRun
 
 SOURCE = Path(__file__).parents[3] / "shared" / "paper" / "feat_cvpr2020.tex"
 TABLES: list[dict[str, Any]] = tomllib.loads(
@@ -143,3 +146,71 @@ def test_numbers_are_as_printed() -> None:
     assert paper_number("transductive", "strokes", "conv4", "", "FEAT‡", "1-shot 5-way") == PaperNumber(
         57.04, 0.16
     )
+
+
+# The number beside a result
+
+RECIPE = {
+    "data.set": "miniimagenet",
+    "model.backbone": "conv4",
+    "model.transductive": False,
+    "train.epochs": 7,
+    "train.shot": 1,
+}
+
+
+def result_of(make_run: MakeRun, recipe: dict[str, Any], **fields: Any) -> Result:
+    run = make_run(**{"method": "FEAT", "data": "miniimagenet", "query": 15, **fields})
+    return replace(read_result(run), recipe=RECIPE | recipe)
+
+
+@pytest.mark.parametrize(
+    ("fields", "recipe", "mean"),
+    [
+        ({}, {}, 55.15),
+        ({"shot": 5}, {"train.shot": 5}, 71.61),
+        ({"method": "SimpleShot", "shot": 5}, {"train.epochs": 0}, 66.92),  # not trained for any shots
+        ({}, {"model.backbone": "resnet12"}, 66.78),
+        ({"data": "cub"}, {"data.set": "cub"}, 68.87),
+        ({"setting": "transductive", "variant": "double-dagger"}, {}, 57.04),
+        ({"setting": "transductive", "variant": "semi-protonet", "method": "ProtoNet"}, {}, 55.50),
+        ({"setting": "generalised"}, {}, 40.50),
+    ],
+)
+def test_a_result_has_the_number_of_its_own_table(
+    make_run: MakeRun, fields: dict[str, Any], recipe: dict[str, Any], mean: float
+) -> None:
+    found = number_for(result_of(make_run, recipe, **fields))
+    assert found is not None
+    assert found[0].mean == mean
+
+
+@pytest.mark.parametrize(
+    ("fields", "recipe"),
+    [
+        ({"data": "strokes"}, {"data.set": "strokes"}),
+        ({"data": "cub"}, {}),  # trained on miniImageNet
+        ({}, {"model.backbone": "resnet18"}),
+        ({}, {"model.transductive": True}),
+        ({"method": "Supervised"}, {}),
+        ({"shot": 5}, {}),  # trained for 1 shot
+        ({"shot": 2}, {"train.shot": 2}),
+        ({"way": 7}, {}),
+        ({"query": 13}, {}),
+        ({"split": "val"}, {}),
+        ({"domain": "photo"}, {}),
+        ({"setting": "transductive", "variant": "dagger-adapted-queries"}, {}),
+        ({"setting": "transductive", "variant": "dagger"}, {"model.backbone": "resnet12"}),
+        ({"setting": "generalised", "way": 7}, {}),
+        ({"setting": "cross-domain", "data": "officehome"}, {"data.set": "officehome"}),
+        ({"setting": "low-shot"}, {"model.backbone": "features"}),
+    ],
+)  # fmt: skip
+def test_a_result_on_anything_else_has_none(
+    make_run: MakeRun, fields: dict[str, Any], recipe: dict[str, Any]
+) -> None:
+    assert number_for(result_of(make_run, recipe, **fields)) is None
+
+
+def test_a_run_without_a_recipe_has_none(make_run: MakeRun) -> None:
+    assert number_for(replace(result_of(make_run, {}), recipe={})) is None

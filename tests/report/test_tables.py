@@ -217,3 +217,10 @@ def test_all_scores_stand_side_by_side(make_run: MakeRun) -> None:
 
 def test_results_with_one_score_have_no_table_of_scores(make_run: MakeRun) -> None:
     assert score_tables(compare_results(read_results([make_run()]))) == []
+
+
+def test_where_only_the_number_of_tasks_differs_only_that_is_told(make_run: MakeRun) -> None:
+    runs = [make_run("proto"), make_run("maml", per_task(1, tasks=37), method="MAML")]
+    table = comparison_table(read_results(runs))
+    assert table.title.endswith("strokes test, 5-way 1-shot, 13 queries a class, seed 0")
+    assert [row[1] for row in table.rows] == ["41", "37"]
