@@ -120,7 +120,7 @@ class _PooledConvolution(torch.autograd.Function):
         images, weight, output, indices = ctx.saved_tensors
         of_weight, of_bias = torch.zeros_like(weight), weight.new_zeros(len(weight))
         for some, out, index, arriving in _parts(images, output, indices, gradient):
-            passed = arriving * (out > 0)
+            passed = torch.ops.aten.threshold_backward(arriving, out, 0)
             like = _empty((len(some), len(weight), *some.shape[2:]), passed.dtype)
             spread = torch.ops.aten.max_pool2d_with_indices_backward(
                 passed, like, [2, 2], [2, 2], [0, 0], [1, 1], False, index
