@@ -235,4 +235,10 @@ def test_released_weights_give_the_published_result_again(
     if data in KINDS and data not in list_sets():
         import_set(KINDS[data], shared_data / f"{data}.zip", data)
     succeed("eval", name)
-    same_score(published(name), Path("runs") / name)
+    once, anew = (
+        json.loads((run / "result.json").read_text()) for run in (published(name), Path("runs") / name)
+    )
+    for fact in ("run", "method", "data_digest", "tasks"):
+        assert once[fact] == anew[fact]
+    for number in ("mean", "ci95"):  # to the last digit shown; beyond it, processors round differently
+        assert anew[number] == pytest.approx(once[number], abs=5e-5)
