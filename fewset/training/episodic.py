@@ -62,11 +62,13 @@ class TrainConfig:
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
         frozen = self.freeze_backbone or self.frozen_blocks
-        if frozen and (self.augment or self.freeze_batchnorm or self.precision != "float32"):
+        if frozen and (self.augment or self.precision != "float32"):
             raise UserError(
                 "freeze_backbone and frozen_blocks take each image once, before the training; leave out "
-                "augment, freeze_batchnorm and precision"
+                "augment and precision"
             )
+        if self.freeze_backbone and self.freeze_batchnorm:
+            raise UserError("freeze_backbone freezes BatchNorm too; leave out freeze_batchnorm")
         if self.frozen_blocks < 0 or (self.freeze_backbone and self.frozen_blocks):
             raise UserError(
                 f"frozen_blocks is {self.frozen_blocks}, expected 0 or more, and 0 with freeze_backbone"
@@ -112,9 +114,7 @@ class MetaTraining:
         BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
         """
         if self.config.freeze_batchnorm:
-            for module in self.model.modules():
-                if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                    module.eval()
+            keep_statistics(self.model)
         first, last = (number * self.config.tasks_per_step + place for place in self.portion)
         rows: np.ndarray = self.train.rows[sample_tasks(self.index, self.spec, first, last)]
         # Each task is augmented with a seed of its own, so that it does not matter which process does it.
@@ -126,6 +126,13 @@ class MetaTraining:
         ]
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
         return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
+
+
+def keep_statistics(model: nn.Module) -> None:
+    """BatchNorm normalises by what it has gathered before, and gathers no more."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.eval()
 
 
 def validation_spec(config: TrainConfig, seed: int) -> TaskSpec:

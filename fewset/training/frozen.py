@@ -21,7 +21,7 @@ from fewset.model import FewShotModel
 from fewset.progress import progress
 from fewset.sampling import TaskSpec, sample_tasks
 from fewset.training.batches import trained_items
-from fewset.training.episodic import TrainConfig, task_step, validation_spec
+from fewset.training.episodic import TrainConfig, keep_statistics, task_step, validation_spec
 from fewset.training.loop import Step
 from fewset.training.optimiser import build_optimiser
 
@@ -67,6 +67,8 @@ class FrozenTraining:
 
     def step(self, number: int) -> Step:
         first, last = (number * self.config.tasks_per_step + place for place in self.portion)
+        if self.config.freeze_batchnorm:
+            keep_statistics(self.back)
         items = sample_tasks(self.index, self.spec, first, last)
         return task_step(self.model, self._embed(self.table[items.reshape(-1)], *items.shape), self.config)
 

@@ -166,6 +166,18 @@ def test_frozen_blocks_stay_as_they_are_and_the_others_learn(runs: Path) -> None
         assert torch.equal(value, first.backbone.state_dict()[name]) == frozen, name
 
 
+def test_the_blocks_that_learn_may_keep_their_statistics(runs: Path) -> None:
+    execute(recipe(PARTLY, freeze_batchnorm=True), "train", runs / "partly")
+    first, trained = load(runs / "pre"), load(runs / "partly")
+    kept = {
+        name
+        for name, value in trained.backbone.state_dict().items()
+        if torch.equal(value, first.backbone.state_dict()[name])
+    }
+    assert {name for name in first.backbone.state_dict() if "running" in name} < kept
+    assert not any(name.startswith("blocks.3.") and name.endswith("weight") for name in kept)
+
+
 def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(runs: Path) -> None:
     """Half precision in between."""
     partly = stage_for(recipe(PARTLY), runs)
@@ -188,10 +200,12 @@ def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(runs: 
 
 
 def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
-    for changes in ({"augment": ["flip"]}, {"freeze_batchnorm": True}, {"precision": "bfloat16"}):
+    for changes in ({"augment": ["flip"]}, {"precision": "bfloat16"}):
         for table in (FROZEN, PARTLY):
             with pytest.raises(UserError, match="each image once"):
                 recipe(table, **changes)
+    with pytest.raises(UserError, match="freezes BatchNorm too"):
+        recipe(FROZEN, freeze_batchnorm=True)
     with pytest.raises(UserError, match="0 with freeze_backbone"):
         recipe(FROZEN, frozen_blocks=1)
     with pytest.raises(UserError, match="expected 1 to 3"):
