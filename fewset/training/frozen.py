@@ -4,6 +4,7 @@ What the frozen part makes of an image is computed once, so thousands of tasks c
 it learns. The first blocks of a ConvNet take most of its time, and a pre-training teaches them best.
 """
 
+import hashlib
 import tempfile
 from typing import Any
 
@@ -111,21 +112,38 @@ def _cut(backbone: Any, config: TrainConfig) -> tuple[nn.Module, nn.Module]:
     return parts
 
 
+_tables: dict[str, Shaped[np.ndarray, "N *_"]] = {}  # of the frozen part that was used last
+
+
 def _tabulate(
     model: FewShotModel, front: nn.Module, images: ImageSet, rows: Int[np.ndarray, "N"]
 ) -> Shaped[np.ndarray, "N *_"]:
-    """What the frozen part makes of these rows of an image set.
+    """What the frozen part makes of these rows of an image set; the runs of a study make it once."""
+    frozen = _Front(model.backbone, front)
+    part = _digest(*(value.cpu().numpy() for value in front.state_dict().values()))
+    name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {images.digest} {_digest(rows)}"
+    if name not in _tables:
+        if not all(other.startswith(part) for other in _tables):
+            _tables.clear()
+        whole = FewShotModel(frozen, model.adapter, model.head)
+        _tables[name] = _compute(whole, front, images, rows)
+    return _tables[name]
 
-    Embeddings as they are; the far larger outputs of blocks in half precision, in a temporary file.
-    """
-    frozen = FewShotModel(_Front(model.backbone, front), model.adapter, model.head)
-    if front is model.backbone:
-        return embed_images(frozen, images.images, rows, title="embedding").cpu().numpy()
-    device = next(model.parameters()).device
+
+def _digest(*arrays: np.ndarray) -> str:
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def _compute(
+    frozen: FewShotModel, front: nn.Module, images: ImageSet, rows: Int[np.ndarray, "N"]
+) -> Shaped[np.ndarray, "N *_"]:
+    """Embeddings as they are; the far larger outputs of blocks in half precision, in a temporary file."""
+    device, size = next(frozen.parameters()).device, frozen.input_size
     with evaluating(front):
-        _, channels, height, width = front(
-            torch.zeros(1, 3, model.input_size, model.input_size, device=device)
-        ).shape
+        _, *shape = front(torch.zeros(1, 3, size, size, device=device)).shape
+    if len(shape) == 1:
+        return embed_images(frozen, images.images, rows, title="embedding").cpu().numpy()
+    channels, height, width = shape
     with tempfile.TemporaryFile(prefix="fewset-") as file, progress("frozen blocks", len(rows)) as advance:
         table = np.memmap(file, np.float16, "w+", shape=(len(rows), height, width, channels))
         for start in range(0, len(rows), _AT_ONCE):

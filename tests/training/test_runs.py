@@ -166,6 +166,16 @@ def test_frozen_blocks_stay_as_they_are_and_the_others_learn(runs: Path) -> None
         assert torch.equal(value, first.backbone.state_dict()[name]) == frozen, name
 
 
+@pytest.mark.parametrize("table", [FROZEN, PARTLY])
+def test_runs_on_the_same_frozen_part_share_what_it_makes(table: dict, runs: Path) -> None:
+    one, other = (stage_for(recipe(table, shot=shot), runs) for shot in (1, 2))
+    assert one.table is other.table
+    assert one.validation_table is other.validation_table
+    execute(recipe(TRAIN), "train", runs / "trained")
+    elsewhere = stage_for(recipe(table, init="trained"), runs)
+    assert not np.array_equal(one.table, elsewhere.table)
+
+
 def test_the_blocks_that_learn_may_keep_their_statistics(runs: Path) -> None:
     execute(recipe(PARTLY, freeze_batchnorm=True), "train", runs / "partly")
     first, trained = load(runs / "pre"), load(runs / "partly")
