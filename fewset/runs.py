@@ -54,6 +54,8 @@ def execute(
     run = RunDirectory(out)
     if resume and distributed.first(lambda: run.state) == "finished":
         return read_result(out)
+    if recipe.init and out.resolve() in ((out.parent / recipe.init).resolve(), Path(recipe.init).resolve()):
+        raise UserError(f"{out} would start from itself; name the new run with --set name=NAME or --out")
     recipe = with_dim(recipe)
     where = pick_device(device)
     precision, note = usable_precision(config.precision, where)
