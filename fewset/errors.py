@@ -1,5 +1,7 @@
 """The one exception that means "the user can mend this"."""
 
+_LISTED = 8  # names in an error
+
 
 class UserError(ValueError):
     """Bad input from outside: what was got, what was expected, and the remedy.
@@ -10,10 +12,12 @@ class UserError(ValueError):
 
 
 def known(what: str, got: object, names: object) -> UserError:
-    """An error for a name that is not among the known ones; suggests the closest."""
+    """An error for a name that is not among the known ones; suggests the closest, and lists all if few."""
     from difflib import get_close_matches
 
     options = sorted(str(name) for name in names)  # type: ignore[attr-defined]
-    close = get_close_matches(str(got), options, n=1)
+    close = get_close_matches(str(got), options, n=_LISTED, cutoff=0.6)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return UserError(f"unknown {what} {got!r}.{hint} Known: {', '.join(options) or 'none'}.")
+    listed = options if len(options) <= _LISTED else close or options[:_LISTED]
+    rest = f" and {len(options) - len(listed)} more" if len(listed) < len(options) else ""
+    return UserError(f"unknown {what} {got!r}.{hint} Known: {', '.join(listed) or 'none'}{rest}.")
