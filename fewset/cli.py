@@ -33,7 +33,12 @@ bench_app = typer.Typer(help="Speed, as ratios within one run.", no_args_is_help
 app.add_typer(bench_app, name="bench")
 console = Console(highlight=False, soft_wrap=True)
 
-RecipeArgument = Annotated[str, typer.Argument(help="A TOML file, or the name of a shipped recipe.")]
+RecipesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RECIPE...", help="A TOML file, or the name of a shipped recipe. Several run one by one."
+    ),
+]
 RunArgument = Annotated[Path, typer.Argument(help="A run directory, or the name of a released model.")]
 SetOption = Annotated[
     list[str] | None,
@@ -148,7 +153,7 @@ def demo(
 
 def _execute(
     kind: Any,
-    recipe: str,
+    recipes: list[str],
     overrides: list[str] | None,
     runs: Path,
     out: Path | None,
@@ -159,14 +164,22 @@ def _execute(
     from fewset.recipes import find_recipe, read_recipe
     from fewset.runs import execute
 
-    parsed = read_recipe(find_recipe(recipe), overrides or [])
-    directory = out or runs / parsed.name
-    try:
-        _print_result(execute(parsed, kind, directory, resume=resume, force=force, device=device, say=_say))
-    except KeyboardInterrupt:
-        _say(f"stopped; the same command with --resume goes on in {directory}")
-        raise
-    _say(f"run: {directory}")
+    # All are read before the first one trains: a wrong name is found at once.
+    parsed = [read_recipe(find_recipe(recipe), overrides or []) for recipe in recipes]
+    directories = [out or runs / recipe.name for recipe in parsed]
+    if len(set(directories)) < len(directories):
+        raise UserError(
+            f"{len(recipes)} recipes, but {len(set(directories))} run directories: leave out --out and "
+            "--set name=NAME where several recipes run, and give each recipe once"
+        )
+    for recipe, directory in zip(parsed, directories, strict=True):
+        try:
+            result = execute(recipe, kind, directory, resume=resume, force=force, device=device, say=_say)
+        except KeyboardInterrupt:
+            _say(f"stopped; the same command with --resume goes on in {directory}")
+            raise
+        _print_result(result)
+        _say(f"run: {directory}")
 
 
 def _print_result(result: dict[str, Any]) -> None:
@@ -191,7 +204,7 @@ def _percent(score: dict[str, Any]) -> str:
 
 @app.command()
 def pretrain(
-    recipe: RecipeArgument,
+    recipes: RecipesArgument,
     overrides: SetOption = None,
     runs: RunsOption = RUNS,
     out: OutOption = None,
@@ -204,12 +217,12 @@ def pretrain(
     Example: `fewset pretrain strokes/pretrain --set pretrain.epochs=10`
     """
     _start()
-    _execute("pretrain", recipe, overrides, runs, out, resume, force, device)
+    _execute("pretrain", recipes, overrides, runs, out, resume, force, device)
 
 
 @app.command()
 def train(
-    recipe: RecipeArgument,
+    recipes: RecipesArgument,
     overrides: SetOption = None,
     runs: RunsOption = RUNS,
     out: OutOption = None,
@@ -223,7 +236,7 @@ def train(
     Example: `fewset train strokes/feat --set train.shot=5 --out runs/feat-5shot`
     """
     _start(plugin)
-    _execute("train", recipe, overrides, runs, out, resume, force, device)
+    _execute("train", recipes, overrides, runs, out, resume, force, device)
 
 
 @app.command("eval")

@@ -78,8 +78,7 @@ def test_version() -> None:
 def test_from_recipe_to_report(tmp_path: Path) -> None:
     runs = ["--runs", tmp_path]
     succeed("pretrain", "strokes/pretrain", *runs, *options(PRETRAIN))
-    succeed("train", "strokes/protonet", *runs, *options(TRAIN))
-    succeed("train", "strokes/feat", *runs, *options(TRAIN))
+    succeed("train", "strokes/protonet", "strokes/feat", *runs, *options(TRAIN))
     pair = [tmp_path / "strokes-protonet", tmp_path / "strokes-feat"]
     result = json.loads(succeed("eval", pair[1], "--json"))
     assert result == json.loads((pair[1] / "result.json").read_text())
@@ -101,6 +100,9 @@ def test_from_recipe_to_report(tmp_path: Path) -> None:
         (["train", "strokes/fat"], "unknown recipe"),
         (["train", "strokes/feat", "--set", "train.epoch=1"], "unknown recipe key"),
         (["train", "strokes/pretrain"], "use `fewset pretrain`"),
+        (["train", "strokes/feat", "strokes/fat"], "unknown recipe 'strokes/fat'"),
+        (["train", "strokes/feat", "strokes/protonet", "--out", "one"], "2 recipes, but 1 run directories"),
+        (["train", "strokes/feat", "strokes/feat"], "give each recipe once"),
         (["train", "strokes/feat", "--plugin", "absent.py"], "no plugin file"),
         (["eval", "absent"], "unknown run directory, weights file or released model 'absent'"),
         (["compare", "one"], "two or more runs"),
