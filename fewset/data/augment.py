@@ -142,7 +142,12 @@ def random_flip(
     generator: Generator,
 ) -> Shaped[Tensor, "B 3 H W"]:
     """Half of the images (by chance) mirrored left to right."""
-    return flip(images, torch.rand(len(images), generator=generator) < 0.5)
+    return flip(images, draw_flips(len(images), generator))
+
+
+def draw_flips(count: int, generator: Generator) -> Bool[Tensor, " {count}"]:
+    """Which of so many images are mirrored."""
+    return torch.rand(count, generator=generator) < 0.5
 
 
 def flip(images: Shaped[Tensor, "B 3 H W"], chosen: Bool[Tensor, " B"]) -> Shaped[Tensor, "B 3 H W"]:

@@ -62,10 +62,10 @@ class TrainConfig:
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
         frozen = self.freeze_backbone or self.frozen_blocks
-        if frozen and (self.augment or self.precision != "float32"):
+        if frozen and (self.augment not in ((), ("flip",)) or self.precision != "float32"):
             raise UserError(
-                "freeze_backbone and frozen_blocks take each image once, before the training; leave out "
-                "augment and precision"
+                "freeze_backbone and frozen_blocks take each image once, before the training, and once "
+                'mirrored with augment = ["flip"]; leave out other augmentation and precision'
             )
         if self.freeze_backbone and self.freeze_batchnorm:
             raise UserError("freeze_backbone freezes BatchNorm too; leave out freeze_batchnorm")

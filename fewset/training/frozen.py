@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 
 from fewset import distributed
+from fewset.data.augment import draw_flips
 from fewset.data.store import ImageSet
 from fewset.devices import send
 from fewset.errors import UserError
 from fewset.evaluation import Score, class_index, embed_images, evaluating, score_tasks
 from fewset.model import FewShotModel
 from fewset.progress import progress
-from fewset.sampling import TaskSpec, sample_tasks
+from fewset.sampling import TaskSpec, mix, sample_tasks
 from fewset.training.batches import trained_items
 from fewset.training.episodic import TrainConfig, keep_statistics, task_step, validation_spec
 from fewset.training.loop import Step
@@ -56,9 +57,9 @@ class FrozenTraining:
         self.config, self.seed = config, seed
         train, val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index, self.validation_index = class_index(train), class_index(val)
-        self.table, self.validation_table = (
-            _tabulate(model, front, images, rows) for rows in (train.rows, val.rows)
-        )
+        self.table = _tabulate(model, front, images, train.rows)
+        self.mirrored = _tabulate(model, front, images, train.rows, mirrored=True) if config.augment else None
+        self.validation_table = _tabulate(model, front, images, val.rows)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.portion(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
@@ -71,7 +72,10 @@ class FrozenTraining:
         if self.config.freeze_batchnorm:
             keep_statistics(self.back)
         items = sample_tasks(self.index, self.spec, first, last)
-        return task_step(self.model, self._embed(self.table[items.reshape(-1)], *items.shape), self.config)
+        rows = np.concatenate(
+            [self._rows(task, own.reshape(-1)) for task, own in enumerate(items, start=first)]
+        )
+        return task_step(self.model, self._embed(rows, *items.shape), self.config)
 
     def validate(self) -> Score:
         with evaluating(self.model):
@@ -79,6 +83,14 @@ class FrozenTraining:
             parts = [self._embed(self.validation_table[start : start + _AT_ONCE], -1) for start in starts]
             spec = validation_spec(self.config, self.seed)
             return score_tasks(self.model, torch.cat(parts), self.validation_index, spec)
+
+    def _rows(self, task: int, items: Int[np.ndarray, "B"]) -> Shaped[np.ndarray, "B *_"]:
+        """What the frozen part makes of a task's images, mirrored where augmentation would mirror them."""
+        rows: np.ndarray = self.table[items]
+        if self.mirrored is not None:
+            chosen = draw_flips(len(items), torch.Generator().manual_seed(mix(self.seed, task, 1))).numpy()
+            rows[chosen] = self.mirrored[items[chosen]]
+        return rows
 
     def _embed(self, rows: Shaped[np.ndarray, "B *_"], *shape: int) -> Float[Tensor, "*shape D"]:
         inputs = send(torch.from_numpy(np.asarray(rows)), next(self.model.parameters()).device).float()
@@ -116,17 +128,23 @@ _tables: dict[str, Shaped[np.ndarray, "N *_"]] = {}  # of the frozen part that w
 
 
 def _tabulate(
-    model: FewShotModel, front: nn.Module, images: ImageSet, rows: Int[np.ndarray, "N"]
+    model: FewShotModel,
+    front: nn.Module,
+    images: ImageSet,
+    rows: Int[np.ndarray, "N"],
+    *,
+    mirrored: bool = False,
 ) -> Shaped[np.ndarray, "N *_"]:
-    """What the frozen part makes of these rows of an image set; the runs of a study make it once."""
+    """What the frozen part makes of these rows of an image set; the runs of a process make it once."""
     frozen = _Front(model.backbone, front)
     part = _digest(*(value.cpu().numpy() for value in front.state_dict().values()))
-    name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {images.digest} {_digest(rows)}"
+    name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {images.digest} {_digest(rows)} {mirrored}"
     if name not in _tables:
         if not all(other.startswith(part) for other in _tables):
             _tables.clear()
         whole = FewShotModel(frozen, model.adapter, model.head)
-        _tables[name] = _compute(whole, front, images, rows)
+        pixels = images.images[:, :, ::-1] if mirrored else images.images
+        _tables[name] = _compute(whole, front, pixels, rows)
     return _tables[name]
 
 
@@ -135,20 +153,20 @@ def _digest(*arrays: np.ndarray) -> str:
 
 
 def _compute(
-    frozen: FewShotModel, front: nn.Module, images: ImageSet, rows: Int[np.ndarray, "N"]
+    frozen: FewShotModel, front: nn.Module, pixels: UInt8[np.ndarray, "all H W 3"], rows: Int[np.ndarray, "N"]
 ) -> Shaped[np.ndarray, "N *_"]:
     """Embeddings as they are; the far larger outputs of blocks in half precision, in a temporary file."""
     device, size = next(frozen.parameters()).device, frozen.input_size
     with evaluating(front):
         _, *shape = front(torch.zeros(1, 3, size, size, device=device)).shape
     if len(shape) == 1:
-        return embed_images(frozen, images.images, rows, title="embedding").cpu().numpy()
+        return embed_images(frozen, pixels, rows, title="embedding").cpu().numpy()
     channels, height, width = shape
     with tempfile.TemporaryFile(prefix="fewset-") as file, progress("frozen blocks", len(rows)) as advance:
         table = np.memmap(file, np.float16, "w+", shape=(len(rows), height, width, channels))
         for start in range(0, len(rows), _AT_ONCE):
             some = slice(start, start + _AT_ONCE)
-            made = embed_images(frozen, images.images, rows[some]).cpu().numpy()
+            made = embed_images(frozen, pixels, rows[some]).cpu().numpy()
             table[some] = made.reshape(-1, *table.shape[1:])
             advance(len(rows[some]))
     return table

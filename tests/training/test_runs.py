@@ -146,10 +146,12 @@ def test_a_frozen_backbone_stays_as_it_is(runs: Path) -> None:
     stage_for(recipe(TRAIN, init="frozen"), runs)  # a start for the whole model
 
 
-def test_a_frozen_step_is_that_of_the_images_in_evaluation_mode(runs: Path) -> None:
-    """The same tasks, each image through the backbone with its running statistics."""
-    frozen = stage_for(recipe(FROZEN), runs)
-    whole = stage_for(recipe(TRAIN, augment=[], freeze_batchnorm=True), runs)
+@pytest.mark.parametrize("augment", [[], ["flip"]])
+def test_a_frozen_step_is_that_of_the_images_in_evaluation_mode(augment: list[str], runs: Path) -> None:
+    """The same tasks, the same images mirrored, each through the backbone with its running statistics."""
+    tasks = {"augment": augment, "tasks_per_step": 5}
+    frozen = stage_for(recipe(FROZEN, **tasks), runs)
+    whole = stage_for(recipe(TRAIN, **tasks, freeze_batchnorm=True), runs)
     for stage in (frozen, whole):
         stage.module.eval()  # no dropout
     for number in range(3):
@@ -188,10 +190,13 @@ def test_the_blocks_that_learn_may_keep_their_statistics(runs: Path) -> None:
     assert not any(name.startswith("blocks.3.") and name.endswith("weight") for name in kept)
 
 
-def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(runs: Path) -> None:
+@pytest.mark.parametrize("augment", [[], ["flip"]])
+def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(
+    augment: list[str], runs: Path
+) -> None:
     """Half precision in between."""
-    partly = stage_for(recipe(PARTLY), runs)
-    whole = stage_for(recipe(TRAIN, augment=[], freeze_batchnorm=True), runs)
+    partly = stage_for(recipe(PARTLY, augment=augment), runs)
+    whole = stage_for(recipe(TRAIN, augment=augment, freeze_batchnorm=True), runs)
     for stage in (partly, whole):
         stage.module.eval()
     for number in range(3):
@@ -210,7 +215,7 @@ def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(runs: 
 
 
 def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
-    for changes in ({"augment": ["flip"]}, {"precision": "bfloat16"}):
+    for changes in ({"augment": ["flip", "pad_crop"]}, {"precision": "bfloat16"}):
         for table in (FROZEN, PARTLY):
             with pytest.raises(UserError, match="each image once"):
                 recipe(table, **changes)
