@@ -110,8 +110,12 @@ def evaluate_run(
 
 
 def command_line() -> str:
-    """The command of this process, for files that say how they were made."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """The command of this process, for files that say how they were made.
+
+    Under `python -m fewset`, and so under torchrun, the program's name is that of a file in the package.
+    """
+    program = Path(sys.argv[0]).name
+    return shlex.join(["fewset" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
 def read_result(run: Path) -> Result:

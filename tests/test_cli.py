@@ -13,6 +13,7 @@ from fewset import cli
 from fewset.data.importers import IMPORTERS
 from fewset.data.store import open_set
 from fewset.errors import UserError
+from fewset.results import command_line
 
 TINY = [
     "data.set=tiny",
@@ -72,6 +73,14 @@ def test_help_has_an_example(command: list[str]) -> None:
 
 def test_version() -> None:
     assert re.match(r"fewset \d+\.\d+\.\d+", succeed("--version"))
+
+
+@pytest.mark.parametrize("program", ["/somewhere/bin/fewset", "/somewhere/fewset/__main__.py"])
+def test_results_know_the_command_however_it_was_started(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [program, "eval", "a run"])
+    assert command_line() == "fewset eval 'a run'"
 
 
 @pytest.mark.usefixtures("tiny_set")

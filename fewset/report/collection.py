@@ -149,6 +149,12 @@ def _protocol(result: Result) -> tuple[Any, ...]:
     return tuple(getattr(result, name) for name in TASK_FIELDS)
 
 
+def _machine(result: Result) -> str:
+    processor, threads = (result.versions.get(name, "") for name in ("processor", "threads"))
+    processes = int(result.versions.get("processes", 1))
+    return f"{processor}, " + (f"{processes} processes of " if processes > 1 else "") + f"{threads} threads"
+
+
 def _origins(results: Sequence[Result]) -> Table:
     """How each number was made."""
     columns = [
@@ -164,7 +170,7 @@ def _origins(results: Sequence[Result]) -> Table:
             "–" if result.curves is None else f"{result.curves.seconds[-1] / 60:.1f} min",
             result.commit[:10] + ("+changes" if result.commit.endswith("+changes") else ""),
             str(result.versions.get("torch", "")),
-            f"{result.versions.get('processor', '')}, {result.versions.get('threads', '')} threads",
+            _machine(result),
         )
         for result in results
     ]

@@ -88,6 +88,15 @@ def test_the_other_results_of_a_run_are_kept_and_shown(tmp_path: Path, make_run)
     assert sum("fewset eval --setting generalised" in line for line in lines) == 2
 
 
+def test_the_page_says_how_many_processes_worked(tmp_path: Path, make_run) -> None:
+    run = make_run("strokes-protonet")
+    other_result(run, "many", 20, way=20, versions={"processor": "Chip", "threads": 1, "processes": 2})
+    keep([run], tmp_path / "kept")
+    machines = [line.split(" | ")[-1] for line in results_page(tmp_path / "kept").splitlines()]
+    assert "Chip, 2 processes of 1 threads |" in machines
+    assert sum(" processes of " in machine for machine in machines) == 1
+
+
 def test_kept_results_can_be_read_without_the_run(tmp_path: Path, make_run) -> None:
     run = make_run("strokes-feat", per_task(1), per_task(2), method="FEAT")
     file = other_result(run, "gen", 30, setting="generalised")
