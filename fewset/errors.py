@@ -16,7 +16,7 @@ def known(what: str, got: object, names: object) -> UserError:
     from difflib import get_close_matches
 
     options = sorted(str(name) for name in names)  # type: ignore[attr-defined]
-    close = get_close_matches(str(got), options, n=_LISTED, cutoff=0.6)
+    close = get_close_matches(str(got), options, n=_LISTED)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = options if len(options) <= _LISTED else close or options[:_LISTED]
     rest = f" and {len(options) - len(listed)} more" if len(listed) < len(options) else ""

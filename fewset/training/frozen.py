@@ -72,10 +72,7 @@ class FrozenTraining:
         if self.config.freeze_batchnorm:
             keep_statistics(self.back)
         items = sample_tasks(self.index, self.spec, first, last)
-        rows = np.concatenate(
-            [self._rows(task, own.reshape(-1)) for task, own in enumerate(items, start=first)]
-        )
-        return task_step(self.model, self._embed(rows, *items.shape), self.config)
+        return task_step(self.model, self._embed(self._rows(items, first), *items.shape), self.config)
 
     def validate(self) -> Score:
         with evaluating(self.model):
@@ -84,12 +81,15 @@ class FrozenTraining:
             spec = validation_spec(self.config, self.seed)
             return score_tasks(self.model, torch.cat(parts), self.validation_index, spec)
 
-    def _rows(self, task: int, items: Int[np.ndarray, "B"]) -> Shaped[np.ndarray, "B *_"]:
-        """What the frozen part makes of a task's images, mirrored where augmentation would mirror them."""
-        rows: np.ndarray = self.table[items]
+    def _rows(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Shaped[np.ndarray, "B *_"]:
+        """What the frozen part makes of the tasks' images, mirrored where augmentation would mirror them."""
+        flat = items.reshape(-1)
+        rows: np.ndarray = self.table[flat]
         if self.mirrored is not None:
-            chosen = draw_flips(len(items), torch.Generator().manual_seed(mix(self.seed, task, 1))).numpy()
-            rows[chosen] = self.mirrored[items[chosen]]
+            seeds = (mix(self.seed, task, 1) for task in range(first, first + len(items)))
+            drawn = [draw_flips(items[0].size, torch.Generator().manual_seed(seed)) for seed in seeds]
+            chosen = torch.cat(drawn).numpy()
+            rows[chosen] = self.mirrored[flat[chosen]]
         return rows
 
     def _embed(self, rows: Shaped[np.ndarray, "B *_"], *shape: int) -> Float[Tensor, "*shape D"]:
