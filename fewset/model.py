@@ -23,6 +23,8 @@ class FewShotModel(nn.Module):
 
     A `transductive` model takes the queries of a task as the context of its adaptation, where no other
     context is given: then the prediction for a query depends on the other queries of its task.
+
+    A `mirror` model embeds, outside training, each image and its mirror image, and takes the mean.
     """
 
     def __init__(
@@ -32,12 +34,13 @@ class FewShotModel(nn.Module):
         head: nn.Module,
         average: str = "pre",
         transductive: bool = False,
+        mirror: bool = False,
     ) -> None:
         super().__init__()
         if average not in get_args(Average):
             raise known("average", average, get_args(Average))
         self.backbone, self.adapter, self.head = backbone, adapter, head
-        self.average, self.transductive = average, transductive
+        self.average, self.transductive, self.mirror = average, transductive, mirror
 
     @property
     def dim(self) -> int:
@@ -61,8 +64,14 @@ class FewShotModel(nn.Module):
         """Embeddings of images: bytes (uint8) are normalised first, floats are taken as normalised."""
         if images.dtype == torch.uint8:
             images = self.prepare(images)
-        embedded: Tensor = self.backbone(images.contiguous(memory_format=torch.channels_last))
-        return embedded
+        images = images.contiguous(memory_format=torch.channels_last)
+        embedded: Tensor = self.backbone(images)
+        return (embedded + self.backbone(images.flip(3))) / 2 if self.mirrors else embedded
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether embeddings are now means over an image and its mirror image: never in training mode."""
+        return self.mirror and not self.training
 
     def folded(self, images: Shaped[Tensor, "B 3 H W"]) -> "FewShotModel":
         """This model with a backbone that embeds faster (`fold`, tried on these images), to evaluate.

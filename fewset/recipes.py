@@ -67,6 +67,7 @@ class ModelConfig:
     head_options: Options = field(default_factory=dict)
     average: Average = "pre"
     transductive: bool = False
+    mirror: bool = False  # embed, outside training, the mean of each image and its mirror image
     maml: MamlConfig | None = None  # replaces adapter and head
 
     @property
@@ -157,7 +158,7 @@ def _check_features(recipe: Recipe) -> None:
         )
     plain = EvaluateConfig()
     problems = [f"data.{key}" for key in ("domain", "hold_out") if getattr(recipe.data, key)]
-    problems += ["model.maml"] if recipe.model.maml else []
+    problems += [f"model.{key}" for key in ("maml", "mirror") if getattr(recipe.model, key)]
     problems += [
         f"train.{key}"
         for key in ("init", "augment", "freeze_backbone", "frozen_blocks", "freeze_batchnorm")
@@ -326,7 +327,7 @@ def build_model(config: ModelConfig, seed: int = 0) -> FewShotModel:
     else:
         adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
         head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)
-        model = FewShotModel(backbone, adapter, head, config.average, config.transductive)
+        model = FewShotModel(backbone, adapter, head, config.average, config.transductive, config.mirror)
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 

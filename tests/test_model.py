@@ -58,6 +58,15 @@ def test_floats_are_taken_as_normalised_and_left_alone() -> None:
     assert torch.equal(images, before)
 
 
+def test_a_mirror_model_takes_the_mean_over_the_mirror_image_outside_training() -> None:
+    images = torch.randn(7, 3, 5, 5)
+    model = FewShotModel(Flat(), Identity(75), PrototypeHead(75), mirror=True).eval()
+    expected = ((images + images.flip(3)) / 2).flatten(1)
+    torch.testing.assert_close(model.embed(images), expected)
+    torch.testing.assert_close(model.embed(images.flip(3)), expected)
+    torch.testing.assert_close(model.train().embed(images), images.flatten(1), rtol=0, atol=0)
+
+
 def test_pre_and_post_averaging_against_a_loop() -> None:
     support, query = tasks()
     for average in ("pre", "post"):

@@ -209,6 +209,7 @@ def test_a_model_on_features_needs_their_size() -> None:
         ("[pretrain]", "no images to learn them from; use a [train] table and `fewset train`"),
         ('[train]\n[data]\ndomain = "odd"\nhold_out = 0.2', "sets data.domain, data.hold_out: a table"),
         ("[train]\n[model.maml]", "sets model.maml: a table of features has no such thing"),
+        ("[train]\n[model]\nmirror = true", "sets model.mirror: a table of features has no such thing"),
         ('[train]\ninit = "pre"\naugment = ["flip"]', "sets train.init, train.augment:"),
         ("[train]\nfreeze_batchnorm = true", "sets train.freeze_batchnorm:"),
         (

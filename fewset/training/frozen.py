@@ -59,7 +59,10 @@ class FrozenTraining:
         self.index, self.validation_index = class_index(train), class_index(val)
         self.table = _tabulate(model, front, images, train.rows)
         self.mirrored = _tabulate(model, front, images, train.rows, mirrored=True) if config.augment else None
-        self.validation_table = _tabulate(model, front, images, val.rows)
+        self.validation_tables = [
+            _tabulate(model, front, images, val.rows, mirrored=mirrored)
+            for mirrored in ((False, True) if model.mirror else (False,))
+        ]
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.portion(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
@@ -76,10 +79,9 @@ class FrozenTraining:
 
     def validate(self) -> Score:
         with evaluating(self.model):
-            starts = range(0, len(self.validation_table), _AT_ONCE)
-            parts = [self._embed(self.validation_table[start : start + _AT_ONCE], -1) for start in starts]
+            embedded = torch.stack([self._embed_table(table) for table in self.validation_tables]).mean(dim=0)
             spec = validation_spec(self.config, self.seed)
-            return score_tasks(self.model, torch.cat(parts), self.validation_index, spec)
+            return score_tasks(self.model, embedded, self.validation_index, spec)
 
     def _rows(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Shaped[np.ndarray, "B *_"]:
         """What the frozen part makes of the tasks' images, mirrored where augmentation would mirror them."""
@@ -91,6 +93,10 @@ class FrozenTraining:
             chosen = torch.cat(drawn).numpy()
             rows[chosen] = self.mirrored[flat[chosen]]
         return rows
+
+    def _embed_table(self, table: Shaped[np.ndarray, "N *_"]) -> Float[Tensor, "N D"]:
+        starts = range(0, len(table), _AT_ONCE)
+        return torch.cat([self._embed(table[start : start + _AT_ONCE], -1) for start in starts])
 
     def _embed(self, rows: Shaped[np.ndarray, "B *_"], *shape: int) -> Float[Tensor, "*shape D"]:
         inputs = send(torch.from_numpy(np.asarray(rows)), next(self.model.parameters()).device).float()

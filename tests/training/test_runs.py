@@ -172,7 +172,7 @@ def test_frozen_blocks_stay_as_they_are_and_the_others_learn(runs: Path) -> None
 def test_runs_on_the_same_frozen_part_share_what_it_makes(table: dict, runs: Path) -> None:
     one, other = (stage_for(recipe(table, shot=shot), runs) for shot in (1, 2))
     assert one.table is other.table
-    assert one.validation_table is other.validation_table
+    assert one.validation_tables[0] is other.validation_tables[0]
     execute(recipe(TRAIN), "train", runs / "trained")
     elsewhere = stage_for(recipe(table, init="trained"), runs)
     assert not np.array_equal(one.table, elsewhere.table)
@@ -212,6 +212,17 @@ def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(
                 mine.grad, theirs.grad, rtol=0.05, atol=0.02 * float(theirs.grad.abs().max())
             )
     torch.testing.assert_close(partly.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("table", [FROZEN, PARTLY])
+def test_a_mirror_model_is_validated_as_it_will_be_scored(table: dict, runs: Path) -> None:
+    model = {"model": {**TRAIN["model"], "mirror": True}}
+    tasks = {"validation_tasks": 200}
+    plain = stage_for(recipe(table, **tasks), runs).validate()
+    frozen, whole = (stage_for(recipe({**one, **model}, **tasks), runs).validate() for one in (table, TRAIN))
+    assert not np.array_equal(plain.per_task, whole.per_task)
+    np.testing.assert_allclose(frozen.per_task, whole.per_task, atol=0.35)  # half precision in between
+    assert np.mean(frozen.per_task == whole.per_task) > 0.9 > np.mean(plain.per_task == whole.per_task)
 
 
 def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
