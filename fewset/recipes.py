@@ -139,7 +139,7 @@ def _check_maml(recipe: Recipe) -> None:
     problems = [f"model.{key}" for key, value in asdict(given).items() if value != getattr(plain, key)]
     problems += [
         f"train.{key}"
-        for key in ("balance", "freeze_backbone", "frozen_blocks", "freeze_batchnorm")
+        for key in ("turned", "balance", "freeze_backbone", "frozen_blocks", "freeze_batchnorm")
         if getattr(recipe.train, key)
     ]
     problems += ["train.precision"] if recipe.train.precision != "float32" else []
@@ -161,7 +161,7 @@ def _check_features(recipe: Recipe) -> None:
     problems += [f"model.{key}" for key in ("maml", "mirror") if getattr(recipe.model, key)]
     problems += [
         f"train.{key}"
-        for key in ("init", "augment", "freeze_backbone", "frozen_blocks", "freeze_batchnorm")
+        for key in ("init", "augment", "turned", "freeze_backbone", "frozen_blocks", "freeze_batchnorm")
         if getattr(recipe.train, key)
     ]
     problems += [

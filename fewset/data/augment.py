@@ -155,6 +155,21 @@ def flip(images: Shaped[Tensor, "B 3 H W"], chosen: Bool[Tensor, " B"]) -> Shape
     return torch.where(chosen.to(images.device).view(-1, 1, 1, 1), images.flip(3), images)
 
 
+def draw_turns(count: int, share: float, generator: Generator) -> Int[Tensor, " {count}"]:
+    """How many quarter turns each of so many classes gets: 1 to 3 for about this share of them, or 0."""
+    turns = torch.randint(1, 4, (count,), generator=generator)
+    return turns * (torch.rand(count, generator=generator) < share)
+
+
+def turn(images: Shaped[Tensor, "B 3 S S"], turns: Int[Tensor, " B"]) -> Shaped[Tensor, "B 3 S S"]:
+    """Each image turned to the left by so many quarters."""
+    turned = images.clone()
+    for quarters in (1, 2, 3):
+        chosen = turns == quarters
+        turned[chosen] = images[chosen].rot90(quarters, (2, 3))
+    return turned
+
+
 def random_pad_crop(
     images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator
 ) -> Shaped[Tensor, "B 3 {size} {size}"]:

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset import distributed
+from fewset.data.augment import draw_turns, turn
 from fewset.data.store import ImageSet
 from fewset.devices import Precision
 from fewset.episode import split
@@ -39,6 +40,7 @@ class TrainConfig:
     tasks_per_epoch: int = 100
     tasks_per_step: int = 1
     augment: tuple[str, ...] = ()
+    turned: float = 0.0  # about this share of a task's classes is shown on its side or head: new classes
     balance: float = 0.0  # weight of the contrastive term
     contrastive_temperature: float = 16.0
     contrastive_scored: Scored = "adapted"
@@ -59,6 +61,8 @@ class TrainConfig:
                 f"tasks_per_epoch is {self.tasks_per_epoch}, expected a multiple of tasks_per_step "
                 f"({self.tasks_per_step})"
             )
+        if not 0 <= self.turned <= 1:
+            raise UserError(f"turned is {self.turned}, expected a share from 0 to 1")
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
         frozen = self.freeze_backbone or self.frozen_blocks
@@ -125,7 +129,21 @@ class MetaTraining:
             for task, own in enumerate(rows, start=first)
         ]
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if self.config.turned:
+            images = turn(
+                images, draw_class_turns(self.config, self.seed, first, rows.shape).to(images.device)
+            )
         return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
+
+
+def draw_class_turns(config: TrainConfig, seed: int, first: int, shape: tuple[int, ...]) -> Int[Tensor, " B"]:
+    """The quarter turns of each image of the tasks from number `first` on: the same for all of a class."""
+    tasks, way, per_class = shape
+    drawn = [
+        draw_turns(way, config.turned, torch.Generator().manual_seed(mix(seed, task, 7)))
+        for task in range(first, first + tasks)
+    ]
+    return torch.cat(drawn).repeat_interleave(per_class)
 
 
 def keep_statistics(model: nn.Module) -> None:

@@ -5,7 +5,9 @@ it learns. The first blocks of a ConvNet take most of its time, and a pre-traini
 """
 
 import hashlib
+import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,18 @@ from fewset.data.store import ImageSet
 from fewset.devices import send
 from fewset.errors import UserError
 from fewset.evaluation import Score, class_index, embed_images, evaluating, score_tasks
+from fewset.files import replacing
 from fewset.model import FewShotModel
 from fewset.progress import progress
 from fewset.sampling import TaskSpec, mix, sample_tasks
 from fewset.training.batches import trained_items
-from fewset.training.episodic import TrainConfig, keep_statistics, task_step, validation_spec
+from fewset.training.episodic import (
+    TrainConfig,
+    draw_class_turns,
+    keep_statistics,
+    task_step,
+    validation_spec,
+)
 from fewset.training.loop import Step
 from fewset.training.optimiser import build_optimiser
 
@@ -59,6 +68,10 @@ class FrozenTraining:
         self.index, self.validation_index = class_index(train), class_index(val)
         self.table = _tabulate(model, front, images, train.rows)
         self.mirrored = _tabulate(model, front, images, train.rows, mirrored=True) if config.augment else None
+        self.turned = [
+            _tabulate(model, front, images, train.rows, turns=turns)
+            for turns in ((1, 2, 3) if config.turned else ())
+        ]
         self.validation_tables = [
             _tabulate(model, front, images, val.rows, mirrored=mirrored)
             for mirrored in ((False, True) if model.mirror else (False,))
@@ -84,7 +97,10 @@ class FrozenTraining:
             return score_tasks(self.model, embedded, self.validation_index, spec)
 
     def _rows(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Shaped[np.ndarray, "B *_"]:
-        """What the frozen part makes of the tasks' images, mirrored where augmentation would mirror them."""
+        """What the frozen part makes of the tasks' images, mirrored and turned where augmentation would.
+
+        Images of turned classes are not mirrored as well, which would take as many tables again.
+        """
         flat = items.reshape(-1)
         rows: np.ndarray = self.table[flat]
         if self.mirrored is not None:
@@ -92,6 +108,11 @@ class FrozenTraining:
             drawn = [draw_flips(items[0].size, torch.Generator().manual_seed(seed)) for seed in seeds]
             chosen = torch.cat(drawn).numpy()
             rows[chosen] = self.mirrored[flat[chosen]]
+        if self.turned:
+            turns = draw_class_turns(self.config, self.seed, first, items.shape).numpy()
+            for quarters, table in enumerate(self.turned, start=1):
+                chosen = turns == quarters
+                rows[chosen] = table[flat[chosen]]
         return rows
 
     def _embed_table(self, table: Shaped[np.ndarray, "N *_"]) -> Float[Tensor, "N D"]:
@@ -140,17 +161,19 @@ def _tabulate(
     rows: Int[np.ndarray, "N"],
     *,
     mirrored: bool = False,
+    turns: int = 0,
 ) -> Shaped[np.ndarray, "N *_"]:
     """What the frozen part makes of these rows of an image set; the runs of a process make it once."""
     frozen = _Front(model.backbone, front)
     part = _digest(*(value.cpu().numpy() for value in front.state_dict().values()))
-    name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {images.digest} {_digest(rows)} {mirrored}"
+    pixels_of = f"{images.digest} {_digest(rows)} {mirrored, turns}"
+    name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {pixels_of}"
     if name not in _tables:
         if not all(other.startswith(part) for other in _tables):
             _tables.clear()
         whole = FewShotModel(frozen, model.adapter, model.head)
         pixels = images.images[:, :, ::-1] if mirrored else images.images
-        _tables[name] = _compute(whole, front, pixels, rows)
+        _tables[name] = _compute(whole, front, np.rot90(pixels, turns, (1, 2)), rows, name)
     return _tables[name]
 
 
@@ -159,20 +182,47 @@ def _digest(*arrays: np.ndarray) -> str:
 
 
 def _compute(
-    frozen: FewShotModel, front: nn.Module, pixels: UInt8[np.ndarray, "all H W 3"], rows: Int[np.ndarray, "N"]
+    frozen: FewShotModel,
+    front: nn.Module,
+    pixels: UInt8[np.ndarray, "all H W 3"],
+    rows: Int[np.ndarray, "N"],
+    name: str,
 ) -> Shaped[np.ndarray, "N *_"]:
-    """Embeddings as they are; the far larger outputs of blocks in half precision, in a temporary file."""
+    """Embeddings as they are; the far larger outputs of blocks in half precision, in a file.
+
+    The file is temporary, or kept in the directory `$FEWSET_TABLES` for other processes and later runs.
+    """
     device, size = next(frozen.parameters()).device, frozen.input_size
     with evaluating(front):
         _, *shape = front(torch.zeros(1, 3, size, size, device=device)).shape
     if len(shape) == 1:
         return embed_images(frozen, pixels, rows, title="embedding").cpu().numpy()
     channels, height, width = shape
-    with tempfile.TemporaryFile(prefix="fewset-") as file, progress("frozen blocks", len(rows)) as advance:
-        table = np.memmap(file, np.float16, "w+", shape=(len(rows), height, width, channels))
+    size_of_table = len(rows), height, width, channels
+    kept = os.environ.get("FEWSET_TABLES")
+    if not kept or distributed.world() > 1:  # several would have to agree on whether it is there
+        with tempfile.TemporaryFile(prefix="fewset-") as file:
+            table = np.memmap(file, np.float16, "w+", shape=size_of_table)
+            _fill(table, frozen, pixels, rows)
+        return table
+    path = Path(kept) / f"{_digest(np.frombuffer(name.encode(), np.uint8))}.npy"
+    if not path.exists():
+        with replacing(path) as temporary:
+            table = np.lib.format.open_memmap(temporary, "w+", np.float16, size_of_table)
+            _fill(table, frozen, pixels, rows)
+            table.flush()
+    return np.load(path, mmap_mode="c")  # type: ignore[no-any-return]
+
+
+def _fill(
+    table: Shaped[np.ndarray, "N *_"],
+    frozen: FewShotModel,
+    pixels: UInt8[np.ndarray, "all H W 3"],
+    rows: Int[np.ndarray, "N"],
+) -> None:
+    with progress("frozen blocks", len(rows)) as advance:
         for start in range(0, len(rows), _AT_ONCE):
             some = slice(start, start + _AT_ONCE)
             made = embed_images(frozen, pixels, rows[some]).cpu().numpy()
             table[some] = made.reshape(-1, *table.shape[1:])
             advance(len(rows[some]))
-    return table

@@ -17,7 +17,7 @@ from fewset.data.store import ImageSet
 from fewset.errors import UserError
 from fewset.recipes import Recipe, parse_recipe
 from fewset.runs import execute, stage_for
-from fewset.training import loop
+from fewset.training import frozen, loop
 from fewset.training.run import RunDirectory
 from fewset.weights import load
 
@@ -190,13 +190,11 @@ def test_the_blocks_that_learn_may_keep_their_statistics(runs: Path) -> None:
     assert not any(name.startswith("blocks.3.") and name.endswith("weight") for name in kept)
 
 
-@pytest.mark.parametrize("augment", [[], ["flip"]])
-def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(
-    augment: list[str], runs: Path
-) -> None:
+@pytest.mark.parametrize("changes", [{}, {"augment": ["flip"]}, {"turned": 0.6}])
+def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(changes: dict, runs: Path) -> None:
     """Half precision in between."""
-    partly = stage_for(recipe(PARTLY, augment=augment), runs)
-    whole = stage_for(recipe(TRAIN, augment=augment, freeze_batchnorm=True), runs)
+    partly = stage_for(recipe(PARTLY, **changes), runs)
+    whole = stage_for(recipe(TRAIN, **{"augment": [], **changes}, freeze_batchnorm=True), runs)
     for stage in (partly, whole):
         stage.module.eval()
     for number in range(3):
@@ -212,6 +210,31 @@ def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(
                 mine.grad, theirs.grad, rtol=0.05, atol=0.02 * float(theirs.grad.abs().max())
             )
     torch.testing.assert_close(partly.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("table", [TRAIN, FROZEN, PARTLY])
+def test_turned_classes_are_other_classes(table: dict, runs: Path) -> None:
+    losses = []
+    for share in (0.0, 1.0):
+        stage = stage_for(recipe(table, turned=share), runs)
+        stage.module.eval()
+        losses.append(float(stage.step(0).loss))
+    assert losses[0] != losses[1]
+
+
+def test_what_frozen_blocks_make_can_be_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For other processes: this one forgets what it had."""
+    monkeypatch.setenv("FEWSET_TABLES", str(runs / "tables"))
+    monkeypatch.setattr(frozen, "_tables", {})
+    first = stage_for(recipe(PARTLY), runs)
+    assert len(list((runs / "tables").iterdir())) == 2  # of the train and of the val split
+    monkeypatch.setattr(frozen, "_tables", {})
+    monkeypatch.setattr(frozen, "_fill", None)
+    again = stage_for(recipe(PARTLY), runs)
+    assert np.array_equal(first.table, again.table)
+    monkeypatch.setattr(frozen, "_tables", {})
+    with pytest.raises(TypeError):
+        stage_for(recipe(PARTLY, augment=["flip"]), runs)  # mirrored ones are not there
 
 
 @pytest.mark.parametrize("table", [FROZEN, PARTLY])
