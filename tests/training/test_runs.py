@@ -218,7 +218,7 @@ def test_turned_classes_are_other_classes(table: dict, runs: Path) -> None:
     for share in (0.0, 1.0):
         stage = stage_for(recipe(table, turned=share), runs)
         stage.module.eval()
-        losses.append(float(stage.step(0).loss))
+        losses.append(stage.step(0).loss.item())
     assert losses[0] != losses[1]
 
 
