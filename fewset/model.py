@@ -64,14 +64,14 @@ class FewShotModel(nn.Module):
         """Embeddings of images: bytes (uint8) are normalised first, floats are taken as normalised."""
         if images.dtype == torch.uint8:
             images = self.prepare(images)
-        images = images.contiguous(memory_format=torch.channels_last)
-        embedded: Tensor = self.backbone(images)
-        return (embedded + self.backbone(images.flip(3))) / 2 if self.mirrors else embedded
+        return self.embed_normalised(images.contiguous(memory_format=torch.channels_last))
 
-    @property
-    def mirrors(self) -> bool:
-        """Whether embeddings are now means over an image and its mirror image: never in training mode."""
-        return self.mirror and not self.training
+    def embed_normalised(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        """Embeddings of normalised images, in the memory format that they have."""
+        embedded: Tensor = self.backbone(images)
+        if self.mirror and not self.training:
+            embedded = (embedded + self.backbone(images.flip(3))) / 2
+        return embedded
 
     def folded(self, images: Shaped[Tensor, "B 3 H W"]) -> "FewShotModel":
         """This model with a backbone that embeds faster (`fold`, tried on these images), to evaluate.

@@ -47,14 +47,15 @@ class PlainModel(FewShotModel):
     """A model as published code has it: the same weights, NCHW, and ReLU before the pooling."""
 
     def __init__(self, model: FewShotModel) -> None:
-        super().__init__(model.backbone, model.adapter, model.head, model.average, model.transductive)
+        super().__init__(
+            model.backbone, model.adapter, model.head, model.average, model.transductive, model.mirror
+        )
         for block in self.backbone.modules():
             if isinstance(block, nn.Sequential):
                 _activate_first(block)
 
     def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
-        embedded: Tensor = self.backbone(images.contiguous())
-        return embedded
+        return self.embed_normalised(images.contiguous())
 
 
 def _activate_first(block: nn.Sequential) -> None:
