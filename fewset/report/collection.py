@@ -39,7 +39,10 @@ Each row is one training run with one seed: the interval says how well that run 
 another seed would land from it.
 """
 
-_MIRRORED = "Ours embed each image and its mirror image and take the mean (model.mirror); the paper's do not."
+_NOT_AS_IN_THE_PAPER = (
+    ("model.mirror", True, "embed each image and its mirror image and take the mean; the paper's do not"),
+    ("model.backbone_options.pool", "average", "end in an average over positions; the paper's in a maximum"),
+)
 
 
 def keep(runs: Sequence[Path], directory: Path) -> None:
@@ -128,9 +131,12 @@ def _with_paper(table: Table, results: Sequence[Result]) -> Table:
     found = [(result.method, *number) for result, number in zip(results, numbers, strict=True) if number]
     sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
     cited = dict.fromkeys(method for method, number, _ in found if number.cited)
-    mirrored = any(result.recipe.get("model.mirror") for result in results)
     notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
-    notes += [_MIRRORED] if mirrored else []
+    notes += [
+        f"Ours {what} ({key})."
+        for key, value, what in _NOT_AS_IN_THE_PAPER
+        if any(result.recipe.get(key) == value for result in results)
+    ]
     return replace(
         table,
         columns=beside(table.columns, Column("Paper", "paper", True)),

@@ -24,7 +24,7 @@ class PretrainConfig:
     """The defaults are those of the paper's ConvNet on miniImageNet.
 
     `init` is where the backbone starts from, as in meta-training: another pre-training at a smaller image
-    size, for example, which costs a fraction.
+    size, for example, which costs a fraction. With 0 epochs its weights stay as they are.
     """
 
     init: str = ""
@@ -47,9 +47,11 @@ class PretrainConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch < 2:
+        least = 0 if self.init else 1
+        if self.epochs < least or self.batch < 2:
             raise UserError(
-                f"pre-training needs 1 epoch and a batch of 2 or more, got {self.epochs} and {self.batch}"
+                f"pretrain.epochs must be {least} or more and pretrain.batch 2 or more,"
+                f" got {self.epochs} and {self.batch}"
             )
 
 

@@ -160,15 +160,26 @@ def test_the_papers_number_stands_beside_ours(tmp_path: Path, make_run: MakeRun)
     assert cells(page, "Supervised")["Paper"] == "–"
     assert r"\* SimpleShot: cited in the paper from elsewhere" in page
     assert "Paper: supplement, full results on miniImageNet (SimpleShot: main paper), on miniImageNet" in page
-    assert "mirror" not in page
+    assert "Ours" not in page
 
 
-def test_the_page_says_where_mirror_images_were_embedded_too(tmp_path: Path, make_run: MakeRun) -> None:
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("mirror = true", "Ours embed each image and its mirror image"),
+        ('backbone_options.pool = "average"', "Ours end in an average"),
+        ('backbone_options.pool = "maximum"', None),
+    ],
+)
+def test_the_page_says_where_the_model_is_not_the_papers(
+    setting: str, said: str | None, tmp_path: Path, make_run: MakeRun
+) -> None:
     run = miniimagenet_run(make_run, "FEAT", "FEAT", 0.5)
     recipe = run / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace("[train]", "mirror = true\n[train]"))
+    recipe.write_text(recipe.read_text().replace("[train]", f"{setting}\n[train]"))
     keep([run], tmp_path)
-    assert "Ours embed each image and its mirror image" in results_page(tmp_path)
+    page = results_page(tmp_path)
+    assert said in page if said else "Ours" not in page
 
 
 def test_a_set_that_the_paper_does_not_have_has_no_such_column(tmp_path: Path, make_run: MakeRun) -> None:

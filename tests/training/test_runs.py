@@ -84,6 +84,17 @@ def test_pretraining_starts_from_another_at_a_smaller_size(runs: Path) -> None:
         stage_for(recipe(larger, init="absent"), runs)
 
 
+def test_pretraining_of_no_epochs_is_the_other_one_at_its_own_size(runs: Path) -> None:
+    options = {"input_size": 20, "dim": 8, "pool": "average"}
+    larger = {**PRETRAIN, "name": "larger", "model": {**MODEL, "backbone_options": options}}
+    execute(recipe(larger, init="pre", epochs=0), "pretrain", runs / "larger")
+    model, first = load(runs / "larger"), load(runs / "pre")
+    torch.testing.assert_close(model.backbone.state_dict(), first.backbone.state_dict(), rtol=0, atol=0)
+    assert model.input_size == 20
+    with pytest.raises(UserError, match="epochs must be 1 or more"):
+        recipe(larger, epochs=0)
+
+
 def test_a_run_directory_holds_what_the_contract_names(runs: Path) -> None:
     result = execute(recipe(TRAIN), "train", runs / "feat")
     names = {file.name for file in (runs / "feat").iterdir()}
