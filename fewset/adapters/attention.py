@@ -18,7 +18,9 @@ class AttentionLayer(nn.Module):
     width `dim`, so one head gives the paper's number of parameters (16,576 at 64-d).
     """
 
-    def __init__(self, dim: int, heads: int, attention_dropout: float, dropout: float) -> None:
+    def __init__(
+        self, dim: int, heads: int, attention_dropout: float, dropout: float, zero_start: bool
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.attention_dropout = attention_dropout
@@ -31,6 +33,9 @@ class AttentionLayer(nn.Module):
         for projection in (self.to_query, self.to_key, self.to_value):
             nn.init.normal_(projection.weight, std=sqrt(2 / (dim + dim)))
         nn.init.xavier_normal_(self.to_output.weight)
+        if zero_start:
+            nn.init.zeros_(self.to_output.weight)
+            nn.init.zeros_(self.to_output.bias)
 
     def forward(
         self, items: Float[Tensor, "B S D"], attended: Float[Tensor, "B P D"]
@@ -57,16 +62,25 @@ class Attention(nn.Module):
 
     So the context is adapted from layer to layer like the items; the last layer, whose context rows nobody
     reads, adapts the items alone.
+
+    With `zero_start` W_FC begins as zero, so that what is learned starts from the LayerNorm of the
+    embeddings: for weights that are good without an adapter, where a random one first has to be unlearned.
     """
 
     def __init__(
-        self, dim: int, heads: int = 1, layers: int = 1, attention_dropout: float = 0.1, dropout: float = 0.5
+        self,
+        dim: int,
+        heads: int = 1,
+        layers: int = 1,
+        attention_dropout: float = 0.1,
+        dropout: float = 0.5,
+        zero_start: bool = False,
     ) -> None:
         super().__init__()
         if heads < 1 or layers < 1:
             raise UserError(f"attention needs at least 1 head and 1 layer, got {heads} and {layers}")
         self.layers = nn.ModuleList(
-            AttentionLayer(dim, heads, attention_dropout, dropout) for _ in range(layers)
+            AttentionLayer(dim, heads, attention_dropout, dropout, zero_start) for _ in range(layers)
         )
 
     def forward(

@@ -81,6 +81,15 @@ def test_initial_weights_are_the_authors():
     assert layer.to_output.weight.std().item() == pytest.approx(math.sqrt(2 / (2 * 211 + 211)), rel=0.02)
 
 
+def test_a_zero_start_is_the_layer_norm_of_the_items_and_can_learn():
+    adapter = Attention(DIM, dropout=0.0, attention_dropout=0.0, zero_start=True).double()
+    items = rows(SIZE, 1)
+    adapted = adapter(items, rows(CONTEXT, 2))
+    torch.testing.assert_close(adapted, torch.nn.functional.layer_norm(items, (DIM,)))
+    (adapted * rows(SIZE, 3)).sum().backward()
+    assert adapter.layers[0].to_output.weight.grad.abs().min() > 0
+
+
 @pytest.mark.parametrize("options", [{"heads": 0}, {"layers": 0}])
 def test_refuses_no_head_or_layer(options):
     with pytest.raises(UserError, match="at least 1 head and 1 layer"):
