@@ -70,7 +70,7 @@ def execute(
         run.begin(text, resume, force, device=str(where), precision=precision, processes=processes)
 
     distributed.first(begin)
-    start = f"starts from {_find_init(recipe.init, out.parent)}" if recipe.init else ""
+    start = _start(stage.model, _find_init(recipe.init, out.parent)) if recipe.init else ""
     for line in filter(None, (note, start)):
         run.log(line)
         say(line)
@@ -122,6 +122,14 @@ def _check_held_out(recipe: Recipe, source: Path) -> None:
             "without the same ones: make it with the same [data] table and seed, "
             f"`fewset pretrain … --set data.hold_out={share} --set seed={recipe.seed}`, or hold out nothing"
         )
+
+
+def _start(model: FewShotModel, source: Path) -> str:
+    """Where training starts from, and in what the backbone there is another though its weights fit."""
+    there, here = (repr(each.backbone).splitlines() for each in (load(source), model))
+    lines = zip(there, here, strict=False)
+    other = [f"{old.strip()} there, {new.strip()} here" for old, new in lines if old != new]
+    return f"starts from {source}" + (f", with another backbone: {'; '.join(other)}" if other else "")
 
 
 def _find_init(init: str, beside: Path) -> Path:

@@ -18,17 +18,17 @@ def _block(channels_in: int, channels_out: int, kind: type[nn.Sequential] = nn.S
     )
 
 
-class _GlobalMaximum(nn.Module):
+class GlobalMaximum(nn.Module):
     def forward(self, features: Float[Tensor, "B D H W"]) -> Float[Tensor, "B D"]:
         return features.amax(dim=(2, 3))
 
 
-class _GlobalAverage(nn.Module):
+class GlobalAverage(nn.Module):
     def forward(self, features: Float[Tensor, "B D H W"]) -> Float[Tensor, "B D"]:
         return features.mean(dim=(2, 3))
 
 
-POOLS: dict[str, type[nn.Module]] = {"maximum": _GlobalMaximum, "average": _GlobalAverage}
+POOLS: dict[str, type[nn.Module]] = {"maximum": GlobalMaximum, "average": GlobalAverage}
 
 
 @register_backbone("conv4")

@@ -91,6 +91,8 @@ def test_pretraining_of_no_epochs_is_the_other_one_at_its_own_size(runs: Path) -
     model, first = load(runs / "larger"), load(runs / "pre")
     torch.testing.assert_close(model.backbone.state_dict(), first.backbone.state_dict(), rtol=0, atol=0)
     assert model.input_size == 20
+    said = "pre, with another backbone: (pool): GlobalMaximum() there, (pool): GlobalAverage() here"
+    assert said in (runs / "larger" / "log.txt").read_text()
     with pytest.raises(UserError, match="epochs must be 1 or more"):
         recipe(larger, epochs=0)
 
