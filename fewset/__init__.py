@@ -7,38 +7,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fewset.adapters import register_adapter
-    from fewset.authors import load_authors_checkpoint
-    from fewset.data.store import open_set
-    from fewset.evaluation import Score, compare, evaluate
-    from fewset.model import FewShotModel
-    from fewset.sampling import TaskSpec
-    from fewset.weights import load
+    from fewset.data.images.importing import import_set
+    from fewset.data.images.store import open_set
+    from fewset.evaluation.scoring import evaluate
+    from fewset.experiments.authors import load_authors_checkpoint
+    from fewset.experiments.weights import load
+    from fewset.models.adapters import register_adapter
+    from fewset.models.backbones import register_backbone
+    from fewset.models.heads import register_head
+    from fewset.models.model import FewShotModel
+    from fewset.tasks.scores import Difference, Score, compare
+    from fewset.tasks.spec import TaskSpec
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "FewShotModel": "fewset.model",
-    "Score": "fewset.evaluation",
-    "TaskSpec": "fewset.sampling",
-    "compare": "fewset.evaluation",
-    "evaluate": "fewset.evaluation",
-    "load": "fewset.weights",
-    "load_authors_checkpoint": "fewset.authors",
-    "open_set": "fewset.data.store",
-    "register_adapter": "fewset.adapters",
+    "Difference": "fewset.tasks.scores",
+    "FewShotModel": "fewset.models.model",
+    "Score": "fewset.tasks.scores",
+    "TaskSpec": "fewset.tasks.spec",
+    "compare": "fewset.tasks.scores",
+    "evaluate": "fewset.evaluation.scoring",
+    "import_set": "fewset.data.images.importing",
+    "load": "fewset.experiments.weights",
+    "load_authors_checkpoint": "fewset.experiments.authors",
+    "open_set": "fewset.data.images.store",
+    "register_adapter": "fewset.models.adapters",
+    "register_backbone": "fewset.models.backbones",
+    "register_head": "fewset.models.heads",
 }
 
 __all__ = [
+    "Difference",
     "FewShotModel",
     "Score",
     "TaskSpec",
     "compare",
     "evaluate",
+    "import_set",
     "load",
     "load_authors_checkpoint",
     "open_set",
     "register_adapter",
+    "register_backbone",
+    "register_head",
 ]
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from fewset.cli import main
+from fewset.cli.app import main
 
 if __name__ == "__main__":
     sys.argv[0] = "fewset"  # as it is named in results

@@ -9,21 +9,24 @@ from jaxtyping import install_import_hook
 
 install_import_hook("fewset", "tests.check")
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from fewset.data.features import FeatureTable, open_features, table_path, write_features
-from fewset.data.store import ImageSet, open_set, set_path, write_store
-from fewset.plugins import load_plugin
+from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
+from fewset.data.images.store import ImageSet, open_set, set_path, write_store
+from fewset.experiments import plugins
+from fewset.runtime.registry import Registry
+from tests.helpers import results
 
 torch.set_num_threads(1)
 
 # `FEWSET_PLUGINS=my_adapter.py make test` runs every contract test over your own adapters too.
 for _plugin in filter(None, os.environ.get("FEWSET_PLUGINS", "").split(os.pathsep)):
-    load_plugin(Path(_plugin))
+    plugins.load_plugin(Path(_plugin))
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -32,6 +35,15 @@ SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the user's own image sets."""
     monkeypatch.setenv("FEWSET_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(autouse=True)
+def _private_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    for registry in Registry.kinds.values():
+        len(registry)  # its own members are loaded for good
+        monkeypatch.setattr(registry, "_members", dict(registry._members))
+    monkeypatch.setattr(plugins, "_loaded", set(plugins._loaded))
 
 
 @pytest.fixture(scope="session")
@@ -85,3 +97,9 @@ def tiny_table() -> FeatureTable:
         command="none",
     )
     return open_features("tiny-features")
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> results.MakeRun:
+    """Makes a run directory in a folder of the test's own."""
+    return partial(results.write_run, tmp_path / "runs")

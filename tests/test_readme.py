@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.test_cli import PRETRAIN, TRAIN, options, succeed
+from tests.cli.test_app import PRETRAIN, TRAIN, options, succeed
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -50,7 +50,7 @@ def test_the_adapter_example_passes_the_contract_tests(tmp_path: Path) -> None:
     plugin.write_text(adapter_example())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     process = subprocess.run(
-        [*command, "tests/adapters/test_contract.py", "-k", "mean-shift"],
+        [*command, "tests/models/adapters/test_contract.py", "-k", "mean-shift"],
         env=os.environ | {"FEWSET_PLUGINS": str(plugin)},
         cwd=Path(__file__).parents[1],
         capture_output=True,

@@ -6,9 +6,9 @@ from statistics import median
 from typing import Any
 
 from fewset.bench.workers import Repetition, Worker, take_turns
-from fewset.data.store import open_set
-from fewset.errors import UserError
-from fewset.results import command_line
+from fewset.data.images.store import open_set
+from fewset.experiments.evaluate import command_line
+from fewset.runtime.errors import UserError
 
 FORMAT = 1
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}

@@ -17,20 +17,24 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from fewset.bench.workers import Repetition
-from fewset.data.augment import center_crop
-from fewset.data.images import decode, encode
-from fewset.data.importers import import_set
-from fewset.data.store import ImageSet, Selection, open_set
-from fewset.episode import split
-from fewset.evaluation import class_index, embed_images, evaluating, score_tasks, task_accuracy
-from fewset.model import FewShotModel
-from fewset.recipes import ModelConfig, build_model
-from fewset.sampling import TaskSpec, mix, sample_tasks
+from fewset.data.images.augmentation import center_crop
+from fewset.data.images.decoding import decode, encode
+from fewset.data.images.importing import import_set
+from fewset.data.images.store import ImageSet, Selection, open_set
+from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.scoring import class_index, score_tasks, task_accuracy
+from fewset.experiments.build import build_model
+from fewset.experiments.config import ModelConfig
+from fewset.experiments.weights import load
+from fewset.models.model import FewShotModel
+from fewset.tasks.episode import split
+from fewset.tasks.hashing import mix
+from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import load_batch
 from fewset.training.episodic import MetaTraining, TrainConfig
-from fewset.training.loop import Stage, _train_step
+from fewset.training.loop import Stage, train_step
 from fewset.training.pretrain import PretrainConfig, Pretraining
-from fewset.weights import load
 
 SEED = 0
 
@@ -48,7 +52,7 @@ class PlainModel(FewShotModel):
 
     def __init__(self, model: FewShotModel) -> None:
         super().__init__(
-            model.backbone, model.adapter, model.head, model.average, model.transductive, model.mirror
+            model.backbone, model.adapter, model.head, model.average, model.transductive, model.test_time_flip
         )
         for block in self.backbone.modules():
             if isinstance(block, nn.Sequential):
@@ -163,7 +167,7 @@ class Training:
     def __call__(self) -> Repetition:
         began = time.perf_counter()
         for _ in range(self.steps):
-            _train_step(self.stage, self.done)
+            train_step(self.stage, self.done)
             self.done += 1
         return {"seconds": time.perf_counter() - began, "images": self.steps * self.images}
 

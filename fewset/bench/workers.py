@@ -14,8 +14,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from fewset.errors import UserError
-from fewset.machine import describe, peak_memory, tune
+from fewset.runtime.errors import UserError
+from fewset.runtime.machine import describe, peak_memory, tune
 
 Repetition = dict[str, Any]
 """What a side says of a repetition: `seconds` and `images` at least."""

@@ -15,8 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fewset.errors import UserError
-from fewset.files import write_json
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import write_json
 
 Manifest = dict[str, Any]
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
-from fewset.evaluation import Difference
-from fewset.files import write_bytes, write_text
 from fewset.report.figures import accuracy_figure, adaptation_figure, png, training_figure
 from fewset.report.results import Comparison, Result, compare_results, read_results
 from fewset.report.tables import (
@@ -22,6 +20,8 @@ from fewset.report.tables import (
     settings_table,
     text_of,
 )
+from fewset.runtime.files import write_bytes, write_text
+from fewset.tasks.scores import Difference
 
 
 class Adaptation(NamedTuple):

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from fewset.errors import UserError
-from fewset.evaluation import Difference, Score, compare
-from fewset.settings.calibration import Curve
-from fewset.training.run import METRICS, RECIPE, RESULT
+from fewset.evaluation.calibration import Curve
+from fewset.experiments.run_directory import RECIPE, RESULT
+from fewset.runtime.errors import UserError
+from fewset.tasks.scores import Difference, Score, compare
+from fewset.training.checkpoint import METRICS
 
 FORMAT = 1
 

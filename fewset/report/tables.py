@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fewset.evaluation import Difference, Score
 from fewset.report.results import Comparison, Result, compare_results, describe_fields
+from fewset.tasks.scores import Difference, Score
 
 
 class Estimate(NamedTuple):

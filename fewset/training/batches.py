@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
-from fewset.data.augment import augment
-from fewset.data.store import ImageSet, Selection
-from fewset.devices import Precision, send
-from fewset.model import FewShotModel
-from fewset.sampling import hold_out
+from fewset.data.images.augmentation import augment
+from fewset.data.images.store import ImageSet, Selection
+from fewset.models.model import FewShotModel
+from fewset.runtime.devices import Precision, send
+from fewset.tasks.hold_out import hold_out
 
 
 def load_batch(

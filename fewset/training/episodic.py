@@ -1,23 +1,27 @@
 """Meta-training: one step is one or more tasks drawn from the train split (algorithm 1 of the paper)."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fewset import distributed
-from fewset.data.augment import draw_turns, turn
-from fewset.data.store import ImageSet
-from fewset.devices import Precision
-from fewset.episode import split
-from fewset.errors import UserError
-from fewset.evaluation import Score, class_index, evaluate_selection, task_accuracy
-from fewset.losses import Scored, contrastive_logits, task_loss
-from fewset.model import FewShotModel
-from fewset.sampling import TaskSpec, mix, sample_tasks
-from fewset.similarity import Similarity
+from fewset.data.images.augmentation import draw_rotations, rotate
+from fewset.data.images.store import ImageSet
+from fewset.evaluation.scoring import class_index, evaluate_selection, task_accuracy
+from fewset.models.losses import Scored, contrastive_logits, task_loss
+from fewset.models.model import FewShotModel
+from fewset.models.similarity import Similarity
+from fewset.runtime import distributed
+from fewset.runtime.devices import Precision
+from fewset.runtime.errors import UserError
+from fewset.tasks.episode import split
+from fewset.tasks.hashing import mix
+from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import embed_batch, load_batch, trained_items
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
@@ -40,7 +44,7 @@ class TrainConfig:
     tasks_per_epoch: int = 100
     tasks_per_step: int = 1
     augment: tuple[str, ...] = ()
-    turned: float = 0.0  # about this share of a task's classes is shown on its side or head: new classes
+    rotation_classes: float = 0.0  # the share of a task's classes that are shown rotated, as new classes
     balance: float = 0.0  # weight of the contrastive term
     contrastive_temperature: float = 16.0
     contrastive_scored: Scored = "adapted"
@@ -53,6 +57,8 @@ class TrainConfig:
     validation_query: int = 15
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
+    renamed: ClassVar = {"turned": "rotation_classes"}
+
     def __post_init__(self) -> None:
         if self.epochs < 0 or min(self.tasks_per_epoch, self.tasks_per_step) < 1:
             raise UserError("epochs must be 0 or more, tasks_per_epoch and tasks_per_step 1 or more")
@@ -61,15 +67,15 @@ class TrainConfig:
                 f"tasks_per_epoch is {self.tasks_per_epoch}, expected a multiple of tasks_per_step "
                 f"({self.tasks_per_step})"
             )
-        if not 0 <= self.turned <= 1:
-            raise UserError(f"turned is {self.turned}, expected a share from 0 to 1")
+        if not 0 <= self.rotation_classes <= 1:
+            raise UserError(f"rotation_classes is {self.rotation_classes}, expected a share from 0 to 1")
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
         frozen = self.freeze_backbone or self.frozen_blocks
         if frozen and (self.augment not in ((), ("flip",)) or self.precision != "float32"):
             raise UserError(
                 "freeze_backbone and frozen_blocks take each image once, before the training, and once "
-                'mirrored with augment = ["flip"]; leave out other augmentation and precision'
+                'flipped with augment = ["flip"]; leave out other augmentation and precision'
             )
         if self.freeze_backbone and self.freeze_batchnorm:
             raise UserError("freeze_backbone freezes BatchNorm too; leave out freeze_batchnorm")
@@ -98,7 +104,7 @@ class MetaTraining:
         self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index = class_index(self.train)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
-        self.portion = distributed.portion(config.tasks_per_step, "train.tasks_per_step")
+        self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
         backbone = set(model.backbone.parameters())
         others = [parameter for parameter in model.parameters() if parameter not in backbone]
@@ -129,18 +135,20 @@ class MetaTraining:
             for task, own in enumerate(rows, start=first)
         ]
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
-        if self.config.turned:
-            images = turn(
-                images, draw_class_turns(self.config, self.seed, first, rows.shape).to(images.device)
+        if self.config.rotation_classes:
+            images = rotate(
+                images, draw_class_rotations(self.config, self.seed, first, rows.shape).to(images.device)
             )
         return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
 
 
-def draw_class_turns(config: TrainConfig, seed: int, first: int, shape: tuple[int, ...]) -> Int[Tensor, " B"]:
+def draw_class_rotations(
+    config: TrainConfig, seed: int, first: int, shape: tuple[int, ...]
+) -> Int[Tensor, " B"]:
     """The quarter turns of each image of the tasks from number `first` on: the same for all of a class."""
     tasks, way, per_class = shape
     drawn = [
-        draw_turns(way, config.turned, torch.Generator().manual_seed(mix(seed, task, 7)))
+        draw_rotations(way, config.rotation_classes, torch.Generator().manual_seed(mix(seed, task, 7)))
         for task in range(first, first + tasks)
     ]
     return torch.cat(drawn).repeat_interleave(per_class)

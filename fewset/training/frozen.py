@@ -15,20 +15,24 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 
-from fewset import distributed
-from fewset.data.augment import draw_flips
-from fewset.data.store import ImageSet
-from fewset.devices import send
-from fewset.errors import UserError
-from fewset.evaluation import Score, class_index, embed_images, evaluating, score_tasks
-from fewset.files import replacing
-from fewset.model import FewShotModel
-from fewset.progress import progress
-from fewset.sampling import TaskSpec, mix, sample_tasks
+from fewset.data.images.augmentation import draw_flips
+from fewset.data.images.store import ImageSet
+from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.scoring import class_index, score_tasks
+from fewset.models.model import FewShotModel
+from fewset.runtime import distributed
+from fewset.runtime.devices import send
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import replacing
+from fewset.runtime.progress import progress
+from fewset.tasks.hashing import mix
+from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import trained_items
 from fewset.training.episodic import (
     TrainConfig,
-    draw_class_turns,
+    draw_class_rotations,
     keep_statistics,
     task_step,
     validation_spec,
@@ -67,17 +71,17 @@ class FrozenTraining:
         train, val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index, self.validation_index = class_index(train), class_index(val)
         self.table = _tabulate(model, front, images, train.rows)
-        self.mirrored = _tabulate(model, front, images, train.rows, mirrored=True) if config.augment else None
-        self.turned = [
-            _tabulate(model, front, images, train.rows, turns=turns)
-            for turns in ((1, 2, 3) if config.turned else ())
+        self.flipped = _tabulate(model, front, images, train.rows, flipped=True) if config.augment else None
+        self.rotated = [
+            _tabulate(model, front, images, train.rows, rotation=rotation)
+            for rotation in ((1, 2, 3) if config.rotation_classes else ())
         ]
         self.validation_tables = [
-            _tabulate(model, front, images, val.rows, mirrored=mirrored)
-            for mirrored in ((False, True) if model.mirror else (False,))
+            _tabulate(model, front, images, val.rows, flipped=flipped)
+            for flipped in ((False, True) if model.test_time_flip else (False,))
         ]
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
-        self.portion = distributed.portion(config.tasks_per_step, "train.tasks_per_step")
+        self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(config.optimiser, learning, others)
         self.epochs = config.epochs
@@ -97,21 +101,21 @@ class FrozenTraining:
             return score_tasks(self.model, embedded, self.validation_index, spec)
 
     def _rows(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Shaped[np.ndarray, "B *_"]:
-        """What the frozen part makes of the tasks' images, mirrored and turned where augmentation would.
+        """What the frozen part makes of the tasks' images, flipped and rotated where augmentation would.
 
-        Images of turned classes are not mirrored as well, which would take as many tables again.
+        Images of rotation classes are not flipped as well, which would take as many tables again.
         """
         flat = items.reshape(-1)
         rows: np.ndarray = self.table[flat]
-        if self.mirrored is not None:
+        if self.flipped is not None:
             seeds = (mix(self.seed, task, 1) for task in range(first, first + len(items)))
             drawn = [draw_flips(items[0].size, torch.Generator().manual_seed(seed)) for seed in seeds]
             chosen = torch.cat(drawn).numpy()
-            rows[chosen] = self.mirrored[flat[chosen]]
-        if self.turned:
-            turns = draw_class_turns(self.config, self.seed, first, items.shape).numpy()
-            for quarters, table in enumerate(self.turned, start=1):
-                chosen = turns == quarters
+            rows[chosen] = self.flipped[flat[chosen]]
+        if self.rotated:
+            rotations = draw_class_rotations(self.config, self.seed, first, items.shape).numpy()
+            for quarters, table in enumerate(self.rotated, start=1):
+                chosen = rotations == quarters
                 rows[chosen] = table[flat[chosen]]
         return rows
 
@@ -160,20 +164,20 @@ def _tabulate(
     images: ImageSet,
     rows: Int[np.ndarray, "N"],
     *,
-    mirrored: bool = False,
-    turns: int = 0,
+    flipped: bool = False,
+    rotation: int = 0,
 ) -> Shaped[np.ndarray, "N *_"]:
     """What the frozen part makes of these rows of an image set; the runs of a process make it once."""
     frozen = _Front(model.backbone, front)
     part = _digest(*(value.cpu().numpy() for value in front.state_dict().values()))
-    pixels_of = f"{images.digest} {_digest(rows)} {mirrored, turns}"
+    pixels_of = f"{images.digest} {_digest(rows)} {flipped, rotation}"
     name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {pixels_of}"
     if name not in _tables:
         if not all(other.startswith(part) for other in _tables):
             _tables.clear()
         whole = FewShotModel(frozen, model.adapter, model.head)
-        pixels = images.images[:, :, ::-1] if mirrored else images.images
-        _tables[name] = _compute(whole, front, np.rot90(pixels, turns, (1, 2)), rows, name)
+        pixels = images.images[:, :, ::-1] if flipped else images.images
+        _tables[name] = _compute(whole, front, np.rot90(pixels, rotation, (1, 2)), rows, name)
     return _tables[name]
 
 
@@ -200,7 +204,7 @@ def _compute(
     channels, height, width = shape
     size_of_table = len(rows), height, width, channels
     kept = os.environ.get("FEWSET_TABLES")
-    if not kept or distributed.world() > 1:  # several would have to agree on whether it is there
+    if not kept or distributed.world_size() > 1:  # several would have to agree on whether it is there
         with tempfile.TemporaryFile(prefix="fewset-") as file:
             table = np.memmap(file, np.float16, "w+", shape=size_of_table)
             _fill(table, frozen, pixels, rows)

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from fewset import distributed
-from fewset.evaluation import Score
-from fewset.model import FewShotModel
-from fewset.progress import progress
-from fewset.sampling import mix
+from fewset.models.model import FewShotModel
+from fewset.runtime import distributed
+from fewset.runtime.progress import progress
+from fewset.tasks.hashing import mix
+from fewset.tasks.scores import Score
+from fewset.training.checkpoint import TrainingFiles
 from fewset.training.optimiser import OptimiserConfig, rate_factor, set_rate
-from fewset.training.run import RunDirectory
 
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints within an epoch; never changes a result
 
@@ -55,14 +55,14 @@ class Stage(Protocol):
     def validate(self) -> Score: ...
 
 
-def fit(stage: Stage, run: RunDirectory) -> None:
+def fit(stage: Stage, run: TrainingFiles) -> None:
     """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
-    state = distributed.first(run.load_checkpoint) or _new_state()
+    state = distributed.on_main_process(run.load_checkpoint) or _new_state()
     if state["step"]:
         stage.module.load_state_dict(state["module"])
         stage.optimiser.load_state_dict(state["optimiser"])
         run.log(f"resumed at step {state['step']}")
-    distributed.same_(stage.module.state_dict().values())
+    distributed.broadcast_(stage.module.state_dict().values())
     total = stage.epochs * stage.steps_per_epoch
     began, saved = time.monotonic() - state["seconds"], time.monotonic()
 
@@ -80,7 +80,7 @@ def fit(stage: Stage, run: RunDirectory) -> None:
                 stage.optimiser,
                 rate_factor(stage.optimiser_config, number / stage.steps_per_epoch, stage.epochs),
             )
-            loss, accuracy = _train_step(stage, number)
+            loss, accuracy = train_step(stage, number)
             state["step"] += 1
             state["loss"] += loss
             state["accuracy"] += accuracy
@@ -106,14 +106,15 @@ def _new_state() -> dict[str, Any]:
     return {"step": 0, "loss": 0.0, "accuracy": 0.0, "best": -1.0, "seconds": 0.0, "metrics": []}
 
 
-def _train_step(stage: Stage, number: int) -> tuple[float, float]:
+def train_step(stage: Stage, number: int) -> tuple[float, float]:
+    """One step of the optimiser; returns its loss and its accuracy."""
     # Dropout has no generator of its own.
-    torch.manual_seed(mix(stage.seed, number, *distributed.own_seed()))
+    torch.manual_seed(mix(stage.seed, number, *distributed.rank_seed()))
     stage.module.train()
     loss, accuracy = stage.step(number)
     stage.optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    distributed.average_([loss.detach(), accuracy.detach(), *_found(stage.module)])
+    distributed.all_reduce_mean_([loss.detach(), accuracy.detach(), *_found(stage.module)])
     stage.optimiser.step()
     return loss.item(), accuracy.item()
 
@@ -128,7 +129,7 @@ def _found(module: torch.nn.Module) -> Iterator[Tensor]:
             yield from filter(torch.is_tensor, (layer.running_mean, layer.running_var))
 
 
-def _end_epoch(stage: Stage, run: RunDirectory, state: dict[str, Any], epoch: int, seconds: float) -> None:
+def _end_epoch(stage: Stage, run: TrainingFiles, state: dict[str, Any], epoch: int, seconds: float) -> None:
     """Validate, keep the weights if they are the best so far, and add a row to the metrics."""
     score = stage.validate()
     best = score.mean > state["best"]

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from fewset.errors import UserError
+from fewset.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

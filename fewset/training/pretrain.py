@@ -7,13 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fewset import distributed
-from fewset.data.store import ImageSet
-from fewset.devices import Precision
-from fewset.errors import UserError
-from fewset.evaluation import Score, evaluate_selection
-from fewset.model import FewShotModel
-from fewset.sampling import TaskSpec, mix
+from fewset.data.images.store import ImageSet
+from fewset.evaluation.scoring import evaluate_selection
+from fewset.models.model import FewShotModel
+from fewset.runtime import distributed
+from fewset.runtime.devices import Precision
+from fewset.runtime.errors import UserError
+from fewset.tasks.hashing import mix
+from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import embed_batch, load_batch, trained_items
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
@@ -81,7 +83,7 @@ class Pretraining:
         )
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
-        self.portion = distributed.portion(self.batch, "pretrain.batch")
+        self.portion = distributed.local_batch(self.batch, "pretrain.batch")
         self.steps_per_epoch = (
             len(self.train.rows) // self.batch
         )  # a rest smaller than a batch waits an epoch
@@ -94,7 +96,7 @@ class Pretraining:
             self.images.images,
             self.train.rows[chosen],
             self.config.augment,
-            mix(self.seed, number, 1, *distributed.own_seed()),
+            mix(self.seed, number, 1, *distributed.rank_seed()),
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
         logits = self.classifier(embed_batch(self.model, images, self.config.precision))

@@ -7,17 +7,17 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fewset.adapters.identity import Identity
-from fewset.backbones.conv4 import Conv4
-from fewset.bench.page import check_page, performance_page, write_page
 from fewset.bench.parts import _agreement, _ratio
+from fewset.bench.records import check_page, performance_page, write_page
 from fewset.bench.sides import PlainModel
 from fewset.bench.workers import Worker
-from fewset.cli import app
-from fewset.data.store import ImageSet
-from fewset.errors import UserError
-from fewset.heads import PrototypeHead
-from fewset.model import FewShotModel
+from fewset.cli.app import app
+from fewset.data.images.store import ImageSet
+from fewset.models.adapters.identity import Identity
+from fewset.models.backbones.conv4 import Conv4
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
 
 KEPT = Path(__file__).parents[2] / "docs" / "performance"
 

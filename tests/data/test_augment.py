@@ -13,9 +13,9 @@ from kornia.enhance import (
 from PIL import Image
 from torch import Tensor
 
-from fewset.data import augment as module
-from fewset.data.augment import STEPS, augment, center_crop, flip, resized_crop
-from fewset.errors import UserError
+from fewset.data.images import augmentation as module
+from fewset.data.images.augmentation import STEPS, augment, center_crop, flip, resized_crop
+from fewset.runtime.errors import UserError
 
 B, H, W, SIZE = 5, 31, 29, 23
 
@@ -161,20 +161,20 @@ def test_flip_takes_about_half() -> None:
     assert 0.45 < flipped.float().mean() < 0.55
 
 
-def test_turn_is_a_turn_to_the_left() -> None:
+def test_rotation_is_a_turn_to_the_left() -> None:
     images = torch.randn(4, 3, 7, 7)
-    turned = module.turn(images, torch.tensor([0, 1, 2, 3]))
+    turned = module.rotate(images, torch.tensor([0, 1, 2, 3]))
     for i in range(4):
         np.testing.assert_array_equal(turned[i].numpy(), np.rot90(images[i].numpy(), i, axes=(1, 2)))
     assert torch.equal(turned[1, :, 0, 0], images[1, :, 0, -1])  # what was at the right is at the top
 
 
 def test_turns_are_drawn_for_a_share_of_the_classes() -> None:
-    turns = module.draw_turns(997, 0.6, torch.Generator().manual_seed(3)).numpy()
+    turns = module.draw_rotations(997, 0.6, torch.Generator().manual_seed(3)).numpy()
     counts = np.bincount(turns, minlength=4) / 997
     np.testing.assert_allclose(counts, [0.4, 0.2, 0.2, 0.2], atol=0.05)
-    assert not module.draw_turns(997, 0.0, torch.Generator().manual_seed(3)).any()
-    assert module.draw_turns(997, 1.0, torch.Generator().manual_seed(3)).all()
+    assert not module.draw_rotations(997, 0.0, torch.Generator().manual_seed(3)).any()
+    assert module.draw_rotations(997, 1.0, torch.Generator().manual_seed(3)).all()
 
 
 def test_pad_crop_is_a_window_of_the_image_with_black_margins() -> None:

@@ -10,10 +10,10 @@ import h5py
 import numpy as np
 import pytest
 
-from fewset.data import feature_import
-from fewset.data.feature_files import open_arrays
-from fewset.data.feature_import import import_features
-from fewset.data.features import (
+from fewset.data.features import importer as feature_import
+from fewset.data.features.array_files import open_arrays
+from fewset.data.features.importer import import_features
+from fewset.data.features.table import (
     ROLES,
     SETUPS,
     FeatureTable,
@@ -22,8 +22,8 @@ from fewset.data.features import (
     random_order,
     table_path,
 )
-from fewset.data.store import home
-from fewset.errors import UserError
+from fewset.data.images.store import home
+from fewset.runtime.errors import UserError
 
 ROWS, DIM, CLASSES = 61, 7, 5
 UNSEEN = [False, True, False, True, True]

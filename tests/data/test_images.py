@@ -7,9 +7,9 @@ import pytest
 from jaxtyping import UInt8
 from PIL import Image
 
-from fewset.data import images
-from fewset.data.images import BadImage, Box, as_images
-from fewset.errors import UserError
+from fewset.data.images import decoding as images
+from fewset.data.images.decoding import BadImage, Box, as_images
+from fewset.runtime.errors import UserError
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 
@@ -69,7 +69,7 @@ def test_a_large_jpeg_is_decoded_as_a_large_png() -> None:
 
 
 @pytest.mark.parametrize(
-    ("orientation", "turned"),
+    ("orientation", "rotation_classes"),
     [
         (1, lambda stored: stored),
         (2, np.fliplr),

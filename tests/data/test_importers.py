@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fewset.data import importers
-from fewset.data.images import Box, Decoded, decode
-from fewset.data.importers import IMPORTERS, Entry, Importer, import_set
-from fewset.data.sources import open_source
-from fewset.data.splits import split_classes
-from fewset.data.store import SPLITS, list_sets, open_set
-from fewset.errors import UserError
-from tests.data.trees import (
+from fewset.data.images import importing
+from fewset.data.images.decoding import Box, Decoded, decode
+from fewset.data.images.importers import IMPORTERS, Entry, register_importer
+from fewset.data.images.importing import import_set
+from fewset.data.images.sources import open_source
+from fewset.data.images.splits import split_classes
+from fewset.data.images.store import SPLITS, list_sets, open_set
+from fewset.runtime.errors import UserError
+from tests.helpers.trees import (
     Tree,
     Write,
     as_directory,
@@ -302,7 +303,7 @@ def test_a_damaged_member_of_a_zip_is_a_bad_image(tmp_path: Path) -> None:
 
 @both
 def test_a_huge_file_is_a_bad_image(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fewset.data.sources._LARGEST", 2000)
+    monkeypatch.setattr("fewset.data.images.sources._LARGEST", 2000)
     with pytest.raises(UserError, match=r"c0/1.png: file of 2001 bytes, more than the limit of 2000"):
         import_set("folder", write({**folder(), "c0/1.png": b"\0" * 2001}, tmp_path), size=11)
 
@@ -320,7 +321,7 @@ def test_a_decompression_bomb_is_a_bad_image(tmp_path: Path, monkeypatch: pytest
 def test_an_interrupted_import_leaves_nothing(
     tmp_path: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importers, "_CHUNK", 1)
+    monkeypatch.setattr(importing, "_CHUNK", 1)
     root = as_directory(folder(), tmp_path)
     calls = []
 
@@ -330,7 +331,7 @@ def test_an_interrupted_import_leaves_nothing(
             raise error
         return decode(*arguments)
 
-    monkeypatch.setattr(importers, "decode", failing)
+    monkeypatch.setattr(importing, "decode", failing)
     with pytest.raises(error):
         import_set("folder", root, size=11)
     assert_nothing_was_written()
@@ -354,7 +355,7 @@ def test_the_manifest_has_the_command_that_makes_the_set_again(tmp_path: Path) -
     assert shlex.split(full)[5:] == ["--name", "my.pets", "--size", "11", "--seed", "3", "--skip-bad"]
 
 
-def test_domains_and_origins_of_entries_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_domains_and_origins_of_entries_are_numbered(tmp_path: Path) -> None:
     def entries(source: object) -> list[Entry]:  # noqa: ARG001
         return [
             Entry("c1/0.png", "b", "train", "sketch", "one"),
@@ -362,7 +363,7 @@ def test_domains_and_origins_of_entries_are_numbered(tmp_path: Path, monkeypatch
             Entry("c0/0.png", "a", "train", "sketch", "one"),
         ]
 
-    monkeypatch.setitem(IMPORTERS, "new", Importer(entries))
+    register_importer("new")(entries)
     got = import_set("new", as_directory(folder(), tmp_path), size=11)
     assert got.domain_names == ("photo", "sketch")
     assert got.domains is not None
@@ -371,7 +372,7 @@ def test_domains_and_origins_of_entries_are_numbered(tmp_path: Path, monkeypatch
     assert got.origins.tolist() == [0, 1, 0]
 
 
-def test_images_that_are_no_files_are_turned_and_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_are_no_files_are_turned_and_cut(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (11, 11, 3), dtype=np.uint8)
 
     def entries(source: object) -> list[Entry]:  # noqa: ARG001
@@ -381,7 +382,7 @@ def test_images_that_are_no_files_are_turned_and_cut(tmp_path: Path, monkeypatch
         ]
         return [*turned, Entry("cut", "cut", "train", box=Box(2, 3, 5, 5), read=lambda: pixels)]
 
-    monkeypatch.setitem(IMPORTERS, "new", Importer(entries, size=11))
+    register_importer("new", size=11)(entries)
     got = import_set("new", as_directory({}, tmp_path))
     assert got.manifest["size"] == 11
     by_name = dict(zip((got.class_names[label] for label in got.labels), got.images, strict=True))
@@ -390,8 +391,8 @@ def test_images_that_are_no_files_are_turned_and_cut(tmp_path: Path, monkeypatch
     np.testing.assert_array_equal(by_name["cut"], decode(pixels[3:8, 2:7], 11).pixels)
 
 
-def test_the_shares_of_a_kind_are_those_of_its_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(IMPORTERS, "new", Importer(IMPORTERS["folder"].entries, shares=(5, 1, 1)))
+def test_the_shares_of_a_kind_are_those_of_its_split(tmp_path: Path) -> None:
+    register_importer("new", shares=(5, 1, 1))(IMPORTERS["folder"].entries)
     got = import_set("new", as_directory(folder(), tmp_path), size=11)
     expected = split_classes(7, 0, (5, 1, 1))
     assert {(label, split) for label, split in zip(got.labels, got.splits, strict=True)} == set(

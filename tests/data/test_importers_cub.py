@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fewset.data.images import Box, decode
-from fewset.data.importers import import_set
-from fewset.data.splits import split_classes
-from fewset.data.store import SPLITS, ImageSet
-from fewset.errors import UserError
-from tests.data.trees import Tree, Write, as_directory, assert_nothing_was_written, both, picture
+from fewset.data.images.decoding import Box, decode
+from fewset.data.images.importing import import_set
+from fewset.data.images.splits import split_classes
+from fewset.data.images.store import SPLITS, ImageSet
+from fewset.runtime.errors import UserError
+from tests.helpers.trees import Tree, Write, as_directory, assert_nothing_was_written, both, picture
 
 CLASSES = [
     f"{number:03}.{name}" for number, name in enumerate(("Albatross", "Auklet", "Tern", "Wren", "Ani"), 1)

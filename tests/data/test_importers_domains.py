@@ -4,13 +4,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.data.images import decode
-from fewset.data.importers import IMPORTERS, Entry, import_set
-from fewset.data.sources import open_source
-from fewset.data.splits import split_classes
-from fewset.data.store import SPLITS
-from fewset.errors import UserError
-from tests.data.trees import (
+from fewset.data.images.decoding import decode
+from fewset.data.images.importers import IMPORTERS, Entry
+from fewset.data.images.importing import import_set
+from fewset.data.images.sources import open_source
+from fewset.data.images.splits import split_classes
+from fewset.data.images.store import SPLITS
+from fewset.runtime.errors import UserError
+from tests.helpers.trees import (
     Tree,
     Write,
     as_directory,

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewset.data.images import decode
-from fewset.data.importers import import_set
-from fewset.data.store import SPLITS, ImageSet
-from fewset.errors import UserError
+from fewset.data.images.decoding import decode
+from fewset.data.images.importing import import_set
+from fewset.data.images.store import SPLITS, ImageSet
+from fewset.runtime.errors import UserError
 from tests.data.test_pickles import python_2_array
-from tests.data.trees import Tree, Write, as_directory, assert_nothing_was_written, both
+from tests.helpers.trees import Tree, Write, as_directory, assert_nothing_was_written, both
 
 LABELS = {"train": [1, 0, 1, 1, 0, 0, 0], "val": [2, 2, 2], "test": [4, 3, 3, 4, 4]}
 NAMES = ["n01532829", "n01558993", "n01704323", "n01749939", "n01770081"]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fewset.data.images import decode
-from fewset.data.importers import IMPORTERS, import_set
-from fewset.data.sources import open_source
-from fewset.data.store import SPLITS
-from fewset.errors import UserError
-from tests.data.trees import Tree, Write, as_directory, both
+from fewset.data.images.decoding import decode
+from fewset.data.images.importers import IMPORTERS
+from fewset.data.images.importing import import_set
+from fewset.data.images.sources import open_source
+from fewset.data.images.store import SPLITS
+from fewset.runtime.errors import UserError
+from tests.helpers.trees import Tree, Write, as_directory, both
 
 
 def drawing(seed: int) -> bytes:

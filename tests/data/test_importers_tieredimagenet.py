@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewset.data.images import decode
-from fewset.data.importers import import_set
-from fewset.data.store import SPLITS, ImageSet
-from fewset.errors import UserError
-from tests.data.trees import (
+from fewset.data.images.decoding import decode
+from fewset.data.images.importing import import_set
+from fewset.data.images.store import SPLITS, ImageSet
+from fewset.runtime.errors import UserError
+from tests.helpers.trees import (
     Tree,
     Write,
     as_directory,

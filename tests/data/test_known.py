@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewset.data.known import KNOWN, Known, warnings_for
-from fewset.data.store import ImageSet, open_set, set_path, write_store
+from fewset.data.images.store import ImageSet, open_set, set_path, write_store
+from fewset.data.images.well_known import KNOWN, Known, warnings_for
 
 
 def make(

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewset.data.pickles import read_dictionary, read_pickle
-from fewset.data.sources import open_source
-from fewset.errors import UserError
-from tests.data.trees import Write, as_directory, both
+from fewset.data.images.pickles import read_dictionary, read_pickle
+from fewset.data.images.sources import open_source
+from fewset.runtime.errors import UserError
+from tests.helpers.trees import Write, as_directory, both
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 

@@ -3,9 +3,9 @@ import io
 import numpy as np
 from PIL import Image
 
-from fewset.data import sheet as sheets
-from fewset.data.sheet import contact_sheet
-from fewset.data.store import ImageSet, open_set, set_path, write_store
+from fewset.data.images import contact_sheet as sheets
+from fewset.data.images.contact_sheet import contact_sheet
+from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 
 
 def colours(classes: int = 11, each: int = 5, size: int = 13) -> ImageSet:

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from fewset.data import manifest, store
-from fewset.data.store import SPLITS, home, list_sets, open_set, set_path, write_store
-from fewset.errors import UserError
+from fewset.data import manifest
+from fewset.data.images import store
+from fewset.data.images.store import SPLITS, home, list_sets, open_set, set_path, write_store
+from fewset.runtime.errors import UserError
 
 ITEMS, SIZE, CLASSES = 23, 7, 5
 COMMAND = "fewset data import folder /somewhere --name birds"
@@ -305,7 +306,7 @@ def test_names_that_are_refused(name: str) -> None:
 
 
 def test_the_embedded_set_is_generated_at_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fewset.data import strokes
+    from fewset.data.images import strokes
 
     calls = []
 
@@ -329,7 +330,7 @@ def test_home_without_the_variable_is_the_users_data_directory(monkeypatch: pyte
 
 
 def test_torch_is_not_imported() -> None:
-    code = "import sys, fewset.data.importers; sys.exit('torch' in sys.modules)"
+    code = "import sys, fewset.data.images.importers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -337,7 +338,7 @@ def test_a_set_that_another_process_generates_is_waited_for(monkeypatch: pytest.
     def refuse(path: Path) -> None:
         raise AssertionError(f"{path} is generated twice")
 
-    monkeypatch.setattr("fewset.data.strokes.write_strokes", refuse)
+    monkeypatch.setattr("fewset.data.images.strokes.write_strokes", refuse)
     path = set_path("strokes")
     path.parent.mkdir(parents=True)
     with ThreadPoolExecutor() as pool:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from jaxtyping import Int, UInt8
 
-from fewset.data import strokes
-from fewset.data.store import SPLITS, open_set
+from fewset.data.images import strokes
+from fewset.data.images.store import SPLITS, open_set
 
 PICTURES = "9420e93f18997e075bf437ea57e11c28233de98fa49627c7548588a2da552851"
 
@@ -37,7 +37,7 @@ def test_bytes_are_pinned() -> None:
 
 
 def test_flushed_denormals_change_nothing() -> None:
-    # The command line flushes them for speed (`fewset.machine.tune`), library users may not.
+    # The command line flushes them for speed (`fewset.runtime.machine.tune`), library users may not.
     plain = pictures()
     torch.set_flush_denormal(True)
     try:

@@ -16,7 +16,7 @@ from fewset.report.figures import (
     training_figure,
 )
 from fewset.report.results import Comparison, Examples, compare_results, read_results
-from tests.report.conftest import EPOCHS, EXAMPLES, QUERIES, WAY, MakeRun, example_arrays, per_task
+from tests.helpers.results import EPOCHS, EXAMPLES, QUERIES, WAY, MakeRun, example_arrays, per_task
 
 
 @pytest.fixture

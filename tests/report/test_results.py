@@ -4,7 +4,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.errors import UserError
 from fewset.report.results import (
     TASK_FIELDS,
     compare_results,
@@ -14,7 +13,8 @@ from fewset.report.results import (
     read_result,
     read_results,
 )
-from tests.report.conftest import (
+from fewset.runtime.errors import UserError
+from tests.helpers.results import (
     EPOCHS,
     EXAMPLES,
     TASKS,

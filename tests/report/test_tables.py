@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.evaluation import Difference
 from fewset.report.results import compare_results, read_results
 from fewset.report.tables import (
     Column,
@@ -20,7 +19,8 @@ from fewset.report.tables import (
     settings_table,
     text_of,
 )
-from tests.report.conftest import MakeRun, naive_score, per_task, write_result
+from fewset.tasks.scores import Difference
+from tests.helpers.results import MakeRun, naive_score, per_task, write_result
 
 
 def percent(values: np.ndarray, sign: str = "") -> str:

@@ -5,20 +5,23 @@ import pytest
 import torch
 from torch import nn
 
-from fewset.adapters.attention import Attention
-from fewset.adapters.identity import Identity
-from fewset.backbones.conv4 import Conv4
-from fewset.data.features import FeatureTable, open_features, table_path, write_features
-from fewset.errors import UserError
-from fewset.heads import PrototypeHead
-from fewset.model import FewShotModel
-from fewset.sampling import TaskSpec, sample_tasks
+from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
+from fewset.evaluation.class_means import class_means, fit_centre
+from fewset.experiments.run_directory import RunDirectory
+from fewset.models.adapters.attention import Attention
+from fewset.models.adapters.identity import Identity
+from fewset.models.backbones.conv4 import Conv4
+from fewset.models.backbones.features import FeatureInput
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
 from fewset.training.episodic import TrainConfig
-from fewset.training.features import FeatureInput, FeatureTraining, class_means, fit_centre
+from fewset.training.features import FeatureTraining
 from fewset.training.loop import fit
 from fewset.training.optimiser import OptimiserConfig
-from fewset.training.run import RunDirectory
 
 SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
 

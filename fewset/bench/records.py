@@ -1,0 +1,107 @@
+"""Records of `fewset bench` as tables, and the page that is made from kept records alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fewset.bench.parts import FORMAT, Record
+from fewset.report.tables import Column, Table, markdown_text, plain_text
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import write_text
+
+_INTRODUCTION = """# Performance
+
+Made by `fewset bench page` from the files in `performance/`; no number here is written by hand. Each table is
+one run: the sides are processes of their own and take turns, one repetition each; numbers are medians, with
+the least and the most of the repetitions in brackets. Seconds belong to the machine named below each table;
+ratios travel better.
+
+The published way, or the plain default, is PyTorch as it starts: NCHW, the default allocator, convolution,
+BatchNorm, ReLU and pooling in this order; each task decodes and embeds its own images. Both sides have the
+same weights and score the same tasks.
+
+What fewset does to the process (`fewset.runtime.machine.tune`; `FEWSET_TUNE=0` switches all of it off):
+
+- freed memory stays in the process (glibc), which spares a training step its page faults;
+- denormal numbers are flushed to zero;
+- idle threads sleep soon (`GOMP_SPINCOUNT`, where it is not set already);
+- one thread for each physical core that the process may use, by its affinity and its control group;
+  `OMP_NUM_THREADS` chooses another number.
+"""
+
+
+def record_tables(record: Record) -> tuple[Table, Table]:
+    """The sides with their speed and memory, and the ratios."""
+    sides = Table(
+        _title(record),
+        tuple(Column(title, title) for title in ("Side", "Images/s", "Seconds", "Peak memory")),
+        tuple(
+            (
+                side["side"],
+                f"{side['images_per_second']:,.1f}",
+                f"{side['images'] / side['images_per_second']:.3f} "
+                f"({min(side['seconds']):.3f} to {max(side['seconds']):.3f})",
+                f"{side['peak_memory'] / 2**20:,.0f} MiB",
+            )
+            for side in record["sides"]
+        ),
+    )
+    ratios = Table(
+        "Ratios",
+        (Column("Ratio", "ratio"), Column("Median", "median"), Column("Range", "range")),
+        tuple(
+            (ratio["what"], f"{ratio['median']:.2f}", f"{ratio['low']:.2f} to {ratio['high']:.2f}")
+            for ratio in record["ratios"]
+        ),
+        tuple(record["facts"]),
+    )
+    return sides, ratios
+
+
+def record_text(record: Record) -> str:
+    return "\n".join(plain_text(table) for table in record_tables(record))
+
+
+def performance_page(directory: Path) -> str:
+    """The page of a directory of records, as Markdown."""
+    files = sorted(directory.glob("*.json"))
+    if not files:
+        raise UserError(f"there are no records in {directory}; make one with `fewset bench … --out`")
+    return "\n".join([_INTRODUCTION, *(_section(file) for file in files)])
+
+
+def write_page(directory: Path) -> Path:
+    page = directory.with_suffix(".md")
+    write_text(page, performance_page(directory))
+    return page
+
+
+def check_page(directory: Path) -> None:
+    """Refuse a page that is not what the files give."""
+    page = directory.with_suffix(".md")
+    if not page.exists() or page.read_text(encoding="utf-8") != performance_page(directory):
+        raise UserError(
+            f"{page} is not what the records give; make it anew with `fewset bench page {directory}`"
+        )
+
+
+def _section(file: Path) -> str:
+    record = json.loads(file.read_text(encoding="utf-8"))
+    if record.get("format") != FORMAT:
+        raise UserError(f"{file} has format {record.get('format')!r}, expected {FORMAT}; measure it again")
+    machine: dict[str, Any] = record["machine"]
+    origin = (
+        f"`{record['command']}`, {record['repetitions']} repetitions; commit {record['commit'][:10]}, "
+        f"torch {machine['torch']}, {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['threads']} threads.\n"
+    )
+    return "\n".join(
+        [f"## {file.stem}\n", *(markdown_text(table) for table in record_tables(record)), origin]
+    )
+
+
+def _title(record: Record) -> str:
+    options = record["options"]
+    model = options.get("run") or options["backbone"]
+    size = f", {options['size']} px" if options["size"] else ""
+    return f"{record['part']}: {model} on {options['data']}{size}"

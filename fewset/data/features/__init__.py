@@ -1,0 +1,1 @@
+"""Tables of features: rows that were embedded before."""

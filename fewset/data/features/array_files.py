@@ -1,0 +1,180 @@
+"""Arrays in HDF5 and NPZ files, read and written in pieces: such a file may be larger than the memory."""
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import IO, Any, Protocol, runtime_checkable
+
+import h5py
+import numpy as np
+from jaxtyping import Float32
+
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import replacing
+
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
+SUFFIXES = (*HDF5_SUFFIXES, ".npz")
+_DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+@runtime_checkable
+class ArrayFile(Protocol):
+    """An opened file of named arrays."""
+
+    path: Path
+    keys: frozenset[str]
+
+    def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of an array; nothing of it is read."""
+
+    def read(self, key: str) -> np.ndarray:
+        """A whole array, for the short columns; text comes as strings."""
+
+    def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
+        """The first `rows` rows of an array in order, at most `chunk` of them at a time."""
+
+
+@contextmanager
+def open_arrays(path: Path) -> Iterator[ArrayFile]:
+    """Open an HDF5 or an NPZ file; which of them is decided by the ending of its name."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    check_name(path)
+    if path.suffix.lower() == ".npz":
+        with _reading(path, "the archive"):
+            archive = zipfile.ZipFile(path)
+        with archive:
+            yield _Npz(path, archive)
+    else:
+        with _reading(path, "the file"):
+            file = h5py.File(path, "r")
+        with file:
+            yield _Hdf5(path, file)
+
+
+def write_arrays(
+    path: Path,
+    columns: Mapping[str, np.ndarray],
+    shape: tuple[int, int],
+    pieces: Iterable[Float32[np.ndarray, "_ dim"]],
+) -> None:
+    """Write an HDF5 or an NPZ file with short `columns` and the array "features", row after row."""
+    check_name(path)
+    with replacing(path) as temporary:
+        write = _write_npz if path.suffix.lower() == ".npz" else _write_hdf5
+        write(temporary, columns, shape, pieces)
+
+
+def check_name(path: Path) -> None:
+    if path.suffix.lower() not in SUFFIXES:
+        raise UserError(
+            f"{path} is not a file of features: expected a name that ends in one of {', '.join(SUFFIXES)}"
+        )
+
+
+def _write_hdf5(
+    path: Path, columns: Mapping[str, np.ndarray], shape: tuple[int, int], pieces: Iterable[np.ndarray]
+) -> None:
+    with h5py.File(path, "w") as file:
+        for key, column in columns.items():
+            file[key] = column.astype(h5py.string_dtype()) if column.dtype.kind == "U" else column
+        features, done = file.create_dataset("features", shape, dtype="<f4"), 0
+        for piece in pieces:
+            features[done : done + len(piece)] = piece
+            done += len(piece)
+
+
+def _write_npz(
+    path: Path, columns: Mapping[str, np.ndarray], shape: tuple[int, int], pieces: Iterable[np.ndarray]
+) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, column in columns.items():
+            with archive.open(f"{key}.npy", "w") as member:
+                np.lib.format.write_array(member, column, allow_pickle=False)
+        with archive.open("features.npy", "w", force_zip64=True) as member:
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(member, header)
+            for piece in pieces:
+                member.write(np.ascontiguousarray(piece, dtype="<f4").data)
+
+
+class _Hdf5:
+    def __init__(self, path: Path, file: h5py.File) -> None:
+        self.path, self.file = path, file
+        self.keys = frozenset(key for key in file if isinstance(file.get(key), h5py.Dataset))
+
+    def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        return self.file[key].shape or (), self.file[key].dtype
+
+    def read(self, key: str) -> np.ndarray:
+        dataset = self.file[key]
+        with _reading(self.path, repr(key)):
+            if h5py.check_string_dtype(dataset.dtype) is not None:
+                return np.asarray(dataset.asstr()[()], dtype=str)
+            return np.asarray(dataset[()])
+
+    def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
+        for first in range(0, rows, chunk):
+            with _reading(self.path, repr(key)):
+                piece = self.file[key][first : min(first + chunk, rows)]
+            yield piece
+
+
+class _Npz:
+    """A zip file of .npy files. A member is decompressed as a stream, never as a whole."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.path, self.archive = path, archive
+        self.keys = frozenset(
+            name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
+        )
+
+    def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
+            shape, _, dtype = _header(member)
+            return shape, dtype
+
+    def read(self, key: str) -> np.ndarray:
+        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
+            array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+            return array.astype(str) if array.dtype.kind == "S" else array
+
+    def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
+        with self.archive.open(f"{key}.npy") as member:
+            with _reading(self.path, repr(key)):
+                shape, by_column, dtype = _header(member)
+            if by_column:
+                raise UserError(
+                    f"{self.path}: {key!r} is stored column by column; save numpy.ascontiguousarray of it"
+                )
+            width = dtype.itemsize * prod(shape[1:])
+            for first in range(0, rows, chunk):
+                count = min(chunk, rows - first)
+                with _reading(self.path, repr(key)):
+                    data = member.read(count * width)
+                    if len(data) < count * width:
+                        raise EOFError(f"it ends before row {first + count}")
+                yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+
+def _header(member: zipfile.ZipExtFile | IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order (column by column?) and type of the .npy file that `member` is at the start of."""
+    version = np.lib.format.read_magic(member)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(member)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(member)
+    raise ValueError(f"version {version} of the npy format is for arrays of records")
+
+
+@contextmanager
+def _reading(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise UserError(
+            f"{path}: {what} cannot be read ({error}); the file is damaged or not of its kind, get it again"
+        ) from error

@@ -1,0 +1,265 @@
+"""A table of features on disk, for the large-scale low-shot setting: a directory like that of an image set.
+
+=================  ============================================================================
+``features.npy``   float32 (rows, dim), read a few rows at a time
+``rows.npy``       one record a row: label and role
+``manifest.json``  class names, split and setup of each class, counts, source, digest, format version
+=================  ============================================================================
+
+The benchmark of Hariharan & Girshick (2017) has 1,300,000 rows of 2,048 numbers, 10.6 GB. So a table is
+written row after row (`write_features`), and only the rows that are asked for are ever in memory
+(`FeatureTable.read`). They are read, not mapped: the pages of a map that is walked through stay with the
+process for as long as the system has memory to spare, and then nobody can say what the process needs.
+
+Tables live in `home() / "features"`; `fewset.data.features.importer` makes them from HDF5 and NPZ files.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int, Int64
+
+from fewset.data.images.store import home, set_path
+from fewset.data.manifest import Layout
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.files import replacing_directory
+from fewset.tasks.hashing import mix
+
+ROLES = ("train", "test")
+"""Rows to learn from (the shots are drawn from them), and queries."""
+SETUPS = ("", "validation", "test")
+"""The benchmark has two halves of the classes: one to choose options on, one to publish. "" is neither."""
+
+Split = Literal["seen", "unseen"]
+Setup = Literal["validation", "test"]
+Role = Literal["train", "test"]
+
+LAYOUT = Layout(
+    "table of features",
+    format=1,
+    content=("format", "rows", "dim", "class_names", "unseen", "setups", "files"),
+    kind="features",
+)
+_CHUNK_NUMBERS = 2**21  # numbers read at once: 8 MB, which stays in the cache
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureTable:
+    """An opened table. Its arrays must not be written to; the features themselves stay on the disk."""
+
+    name: str
+    path: Path
+    dim: int
+    labels: Int64[np.ndarray, "rows"]
+    """The class of each row, a number into `class_names`."""
+    roles: Int64[np.ndarray, "rows"]
+    """The role of each row, a number into `ROLES`."""
+    class_names: tuple[str, ...]
+    unseen: Bool[np.ndarray, "classes"]
+    """Whether a class is unseen (novel: a few shots are given) or seen (base: all its training rows)."""
+    setups: Int64[np.ndarray, "classes"]
+    """The half of the benchmark that a class belongs to, a number into `SETUPS`."""
+    digest: str
+    manifest: dict[str, Any]
+    offset: int
+    """Where the first row begins in ``features.npy``."""
+
+    def __repr__(self) -> str:
+        unseen = int(self.unseen.sum())
+        return (
+            f"FeatureTable({self.name!r}: {len(self.labels)} rows of {self.dim} numbers, "
+            f"{len(self.unseen) - unseen} seen and {unseen} unseen classes)"
+        )
+
+    def classes(self, split: Split, setup: Setup | None = None) -> Int64[np.ndarray, "chosen"]:
+        """The classes that are seen or unseen; of one setup of the benchmark where it is given."""
+        if split not in ("seen", "unseen"):
+            raise unknown_name("class split", split, ("seen", "unseen"))
+        chosen = self.unseen == (split == "unseen")
+        if setup is not None:
+            if setup not in SETUPS[1:]:
+                raise unknown_name("setup", setup, SETUPS[1:])
+            chosen &= self.setups == SETUPS.index(setup)
+        if not chosen.any():
+            raise UserError(
+                f"the table {self.name!r} has no {split} classes"
+                + (f" of the {setup} setup; leave the setup out to take all {split} classes" if setup else "")
+            )
+        return np.flatnonzero(chosen)
+
+    def rows(self, classes: Int[np.ndarray, "chosen"], role: Role) -> Int64[np.ndarray, "selected"]:
+        """The rows of these classes in a role, in the order of the file."""
+        return np.flatnonzero(np.isin(self.labels, classes) & (self.roles == ROLES.index(role)))
+
+    def read(self, rows: Int[np.ndarray, "n"]) -> Float32[np.ndarray, "n dim"]:
+        """The features of these rows, one read for each run of consecutive rows."""
+        result = np.empty((len(rows), self.dim), dtype="<f4")
+        if not len(rows):
+            return result
+        if rows.min() < 0 or rows.max() >= len(self.labels):
+            raise IndexError(f"rows {rows.min()} to {rows.max()} of a table of {len(self.labels)}")
+        breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+        with (self.path / "features.npy").open("rb") as file:
+            for first, last in zip([0, *breaks], [*breaks, len(rows)], strict=True):
+                file.seek(self.offset + int(rows[first]) * self.dim * 4)
+                part = result[first:last].data.cast("B")
+                if file.readinto(part) < len(part):
+                    raise LAYOUT.damaged(
+                        self.path, "features.npy was cut short while it was in use", self.manifest
+                    )
+        return result
+
+    def chunks(
+        self, rows: Int[np.ndarray, "n"], chunk: int | None = None
+    ) -> Iterator[tuple[Int[np.ndarray, "m"], Float32[np.ndarray, "m dim"]]]:
+        """These rows with their features, at most `chunk` at a time (by default 8 MB)."""
+        chunk = chunk or max(1, _CHUNK_NUMBERS // self.dim)
+        for first in range(0, len(rows), chunk):
+            part = rows[first : first + chunk]
+            yield part, self.read(part)
+
+    def draw(self, classes: Int[np.ndarray, "N"], shot: int, seed: int) -> Int64[np.ndarray, "N shot"]:
+        """Rows of `shot` training items of each class: a pure function of the table and the seed.
+
+        Each row has its random place in its class, so fewer shots of one seed are the first of the more, and
+        what is drawn of a class does not depend on the other classes.
+        """
+        order, place = random_order(self.labels, seed, self.rows(classes, "train"))
+        counts = np.bincount(self.labels[order], minlength=len(self.class_names))[classes]
+        if counts.min() < shot:
+            worst = classes[counts.argmin()]
+            raise UserError(
+                f"class {self.class_names[worst]!r} of {self.name!r} has {counts.min()} training rows, but "
+                f"{shot} shots were asked for; lower the shot"
+            )
+        drawn = order[place < shot].reshape(-1, shot)  # by class, in the order of the class numbers
+        return drawn[np.argsort(np.argsort(classes))]
+
+    def verify(self) -> None:
+        """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
+        LAYOUT.verify(self.path, self.manifest)
+
+
+def random_order(
+    labels: Int[np.ndarray, "all"], seed: int, rows: Int[np.ndarray, "n"]
+) -> tuple[Int64[np.ndarray, "n"], Int64[np.ndarray, "n"]]:
+    """`rows` by class, at random within each class, and the place (0, 1, …) that each has in its class.
+
+    The order of two rows depends on the seed alone, not on which others are there.
+    """
+    keys = np.random.Generator(np.random.PCG64(mix(seed))).random(len(labels))[rows]
+    order = rows[np.lexsort((keys, labels[rows]))]
+    _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    return order, np.arange(len(order)) - np.repeat(starts, counts)
+
+
+def table_path(name: str) -> Path:
+    """Where the table called `name` is or will be."""
+    return home() / "features" / set_path(name).name
+
+
+def list_features() -> list[str]:
+    """The names of the tables at home."""
+    return sorted(manifest.parent.name for manifest in (home() / "features").glob("[!.]*/manifest.json"))
+
+
+def write_features(
+    path: Path,
+    pieces: Iterable[Float32[np.ndarray, "_ dim"]],
+    *,
+    dim: int,
+    labels: Int[np.ndarray, "rows"],
+    roles: Int[np.ndarray, "rows"],
+    class_names: Sequence[str],
+    unseen: Bool[np.ndarray, "classes"],
+    setups: Int[np.ndarray, "classes"],
+    source: str,
+    command: str,
+) -> None:
+    """Write a table: `pieces` are its rows in order. It appears at `path` when all of them are written."""
+    LAYOUT.check_space(path, len(labels) * dim * 4)
+    rows = np.empty(len(labels), dtype=[("label", "<i8"), ("role", "<i8")])
+    rows["label"], rows["role"] = labels, roles
+    with replacing_directory(path) as directory:
+        with (directory / "features.npy").open("wb") as file:
+            np.lib.format.write_array_header_1_0(
+                file, {"descr": "<f4", "fortran_order": False, "shape": (len(labels), dim)}
+            )
+            begin = file.tell()
+            for piece in pieces:
+                file.write(np.ascontiguousarray(piece, dtype="<f4").data)
+            written = (file.tell() - begin) // (dim * 4)
+            file.flush()
+            os.fsync(file.fileno())
+        if written != len(labels):
+            raise UserError(f"{source} gave {written} rows of features, expected {len(labels)}")
+        np.save(directory / "rows.npy", rows)
+
+        manifest = {
+            "name": path.name,
+            "source": source,
+            "command": command,
+            "rows": len(rows),
+            "dim": dim,
+            "counts": {
+                split: {
+                    "classes": int((unseen == flag).sum()),
+                    **{
+                        role: int(((unseen[labels] == flag) & (roles == number)).sum())
+                        for number, role in enumerate(ROLES)
+                    },
+                }
+                for split, flag in (("seen", False), ("unseen", True))
+            },
+            "class_names": list(class_names),
+            "unseen": unseen.tolist(),
+            "setups": setups.tolist(),
+        }
+        LAYOUT.seal(directory, ("features.npy", "rows.npy"), manifest)
+
+
+def open_features(name: str | Path) -> FeatureTable:
+    """Open a table by its name, or by the path of its directory (anything with a path separator)."""
+    if isinstance(name, Path) or "/" in name or os.sep in name:
+        path = Path(name)
+        if not (path / "manifest.json").is_file():
+            raise UserError(
+                f"no table of features at {path}: expected a directory with a manifest.json; import an HDF5 "
+                "or NPZ file once: fewset data import features FILE --name NAME"
+            )
+        return _open(path)
+    path = table_path(name)
+    if not path.exists():
+        missing = unknown_name("table of features", name, list_features())
+        raise UserError(f"{missing} Import it: fewset data import features SOURCE --name {name}")
+    return _open(path)
+
+
+def _open(path: Path) -> FeatureTable:
+    manifest = LAYOUT.read(path)
+    rows = np.load(path / "rows.npy")
+    return FeatureTable(
+        name=path.resolve().name,
+        path=path,
+        dim=manifest["dim"],
+        labels=np.ascontiguousarray(rows["label"]),
+        roles=np.ascontiguousarray(rows["role"]),
+        class_names=tuple(manifest["class_names"]),
+        unseen=np.array(manifest["unseen"], dtype=bool),
+        setups=np.array(manifest["setups"], dtype=np.int64),
+        digest=manifest["digest"],
+        manifest=manifest,
+        offset=_first_row(path / "features.npy"),
+    )
+
+
+def _first_row(path: Path) -> int:
+    """Where the rows begin in an .npy file."""
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        return file.tell()

@@ -1,0 +1,1 @@
+"""Image sets: decoded once into a store, drawn from by task."""

@@ -1,0 +1,124 @@
+"""An image file becomes a square of pixels, whatever its format; what cannot be decoded says why."""
+
+import io
+from math import ceil, floor
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from fewset.runtime.errors import UserError
+
+# Not every format that Pillow knows: some start other programs (EPS) or hold no pixels.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+_MODES = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr"}
+_MODES_OF_16_BITS = {"I;16", "I;16L", "I;16B", "I;16N"}
+
+
+class BadImage(Exception):  # noqa: N818 - it is the image that is bad; the program goes on
+    """An image that cannot be decoded; the text is the reason."""
+
+
+class Box(NamedTuple):
+    """A part of an image as it is stored, in pixels from its upper left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+class Decoded(NamedTuple):
+    pixels: UInt8[np.ndarray, "size size 3"]
+    side: int
+    """The shorter side of the source, or of its box, in pixels."""
+
+
+def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = None) -> Decoded:
+    """The central square of an image (an image file, or pixels), as RGB of `size` by `size` pixels.
+
+    The shorter side is resized to `size` (bilinear with antialiasing, as the paper's `Resize`) and the
+    longer one is cropped at both ends. Rotated as its EXIF data say; the first frame of an animation;
+    transparency over white; 16 bits scaled to 8. With a box, that part of the image and nothing else.
+    """
+    if not len(data):
+        raise BadImage("empty file")
+    try:
+        with _open(data) as image:
+            _refuse_bomb(image)
+            if box is None:
+                part, side = image, min(image.size)
+                # A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with a margin for the antialiasing.
+                image.draft(None, (2 * size, 2 * size))
+            else:
+                part = _crop(image, box)
+                side = min(part.size)
+            ImageOps.exif_transpose(part, in_place=True)
+            square = ImageOps.fit(_to_rgb(part), (size, size), Image.Resampling.BILINEAR)
+    except BadImage:
+        raise
+    except UnidentifiedImageError as error:
+        raise BadImage(f"not an image of a known format ({', '.join(FORMATS)})") from error
+    # Damaged files make Pillow raise almost anything: OSError, SyntaxError, struct.error, IndexError, …
+    except Exception as error:
+        raise BadImage(str(error) or type(error).__name__) from error
+    return Decoded(np.asarray(square), side)
+
+
+def as_images(array: Any, where: str) -> UInt8[np.ndarray, "items height width 3"]:
+    """The array if it is one of images; `where` it was found, for the complaint if it is not."""
+    images = np.asarray(array)
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
+        raise UserError(
+            f"the images of {where} have shape {images.shape} and type {images.dtype}, expected "
+            "(items, height, width, 3) and uint8"
+        )
+    return images
+
+
+def encode(pixels: UInt8[np.ndarray, "height width 3"], kind: Literal["JPEG", "PNG"]) -> bytes:
+    """The bytes of an image file; a PNG keeps every pixel."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def _open(data: bytes | UInt8[np.ndarray, "..."]) -> Image.Image:
+    if isinstance(data, np.ndarray):
+        return Image.fromarray(data)
+    return Image.open(io.BytesIO(data), formats=FORMATS)
+
+
+def _crop(image: Image.Image, box: Box) -> Image.Image:
+    """The pixels that the box touches; boxes reach a little beyond some images."""
+    left, top = max(0, floor(box.left)), max(0, floor(box.top))
+    right = min(image.width, ceil(box.left + box.width))
+    bottom = min(image.height, ceil(box.top + box.height))
+    if left >= right or top >= bottom:
+        raise BadImage(f"its {box} has no part of the {image.width} x {image.height} pixels")
+    return image.crop((left, top, right, bottom))
+
+
+def _refuse_bomb(image: Image.Image) -> None:
+    """Pillow only warns below twice its limit, and warnings cannot be caught in one thread of several."""
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and image.width * image.height > limit:
+        raise BadImage(
+            f"decompression bomb? {image.width} x {image.height} pixels are more than the limit of {limit}"
+        )
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode in _MODES_OF_16_BITS:
+        # Pillow's own conversion clips at 255 instead of scaling.
+        wide = np.asarray(image).astype(np.uint32)
+        image = Image.fromarray(((wide * 255 + 32767) // 65535).astype(np.uint8))
+    if image.mode not in _MODES:
+        raise BadImage(f"pixels of type {image.mode!r}; expected grey, RGB or CMYK of 8 or 16 bits")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")

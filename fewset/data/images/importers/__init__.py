@@ -1,0 +1,64 @@
+"""Image sets as they are distributed, read into a store. One file a layout.
+
+A new layout is one file with one function, `@register_importer("name")` above it: it takes a `Source` (a
+directory or zip file) and lists its images as `Entry`s, each with its class and split, and decodes none of
+them. `fewset.data.images.importing.import_set` does all the rest. Where the layout is that of a set with a
+size or a proportion of classes of its own, they are arguments of the decorator.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import UInt8
+
+from fewset.data.images.decoding import Box
+from fewset.data.images.sources import Source
+from fewset.data.images.splits import SHARES
+from fewset.runtime.registry import Registry
+
+SIZE = 92
+"""Stored pixels a side: the margin that the paper's Resize(92) + CenterCrop(84) needs."""
+
+
+class Entry(NamedTuple):
+    """An image of a source."""
+
+    file: str
+    class_name: str
+    split: str | None = None
+    """None: the source does not say, so the classes are split at random (`fewset.data.images.splits`)."""
+    domain: str | None = None
+    origin: str | None = None
+    """Images of two domains with the same origin must never be in one task."""
+    box: Box | None = None
+    """None: the whole image."""
+    quarter_turns: int = 0
+    """Counter-clockwise."""
+    read: Callable[[], bytes | UInt8[np.ndarray, "height width 3"]] | None = None
+    """Gives the image where it is not a file of its own; `file` then only names it."""
+
+
+class Importer(NamedTuple):
+    """What lists the images of a layout, the size that they are stored at, and how its classes are split."""
+
+    entries: Callable[[Source], list[Entry]]
+    size: int = SIZE
+    shares: tuple[int, int, int] = SHARES
+
+
+IMPORTERS: Registry[Importer] = Registry("importer", __name__)
+
+_Entries = Callable[[Source], list[Entry]]
+
+
+def register_importer(
+    name: str, *, size: int = SIZE, shares: tuple[int, int, int] = SHARES
+) -> Callable[[_Entries], _Entries]:
+    """Decorator: make a function that lists the images of a source known as the layout `name`."""
+
+    def decorate(entries: _Entries) -> _Entries:
+        IMPORTERS.register(name)(Importer(entries, size, shares))
+        return entries
+
+    return decorate

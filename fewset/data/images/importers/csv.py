@@ -1,0 +1,74 @@
+"""Tables `train.csv`, `val.csv`, `test.csv` (any of them) with the columns `filename` and `label`.
+
+The tables lie in one folder; an image lies where its `filename` says from there, or in `images/` there.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from posixpath import normpath
+
+from fewset.data.images.importers import Entry, register_importer
+from fewset.data.images.sources import Source
+from fewset.data.images.store import SPLITS
+from fewset.runtime.errors import UserError
+
+_TABLES = tuple(f"{split}.csv" for split in SPLITS)
+
+
+@register_importer("csv")
+def entries(source: Source) -> list[Entry]:
+    folders = {path.parent for path in map(PurePosixPath, source.files) if path.name in _TABLES}
+    if len(folders) != 1:
+        found = ", ".join(sorted(f"{folder}/" for folder in folders)) or "no folder"
+        raise UserError(
+            f"{found} in {source.path} has {', '.join(_TABLES)}; expected one folder with one or more of them"
+        )
+    folder = folders.pop()
+    return read_tables(source, folder, [folder, folder / "images"])
+
+
+def read_tables(source: Source, folder: PurePosixPath, places: Sequence[PurePosixPath]) -> list[Entry]:
+    """The rows of the tables in `folder`; an image is looked for in `places`, in this order."""
+    files = set(source.files)
+    rows: dict[str, Entry] = {}
+    for split, name in zip(SPLITS, _TABLES, strict=True):
+        table = str(folder / name)
+        if table not in files:
+            continue
+        for line, filename, label in rows_of(source, table):
+            paths = [normpath(str(place / filename.replace("\\", "/"))) for place in places]
+            path = next((path for path in paths if path in files), None)
+            if path is None:
+                raise UserError(
+                    f"{table}, line {line} in {source.path}: there is no image {' nor '.join(paths)}; "
+                    "add the image or remove the line"
+                )
+            if path in rows:
+                raise UserError(
+                    f"{table}, line {line} in {source.path}: {path} is listed twice; remove a line"
+                )
+            rows[path] = Entry(path, label, split)
+    return list(rows.values())
+
+
+def rows_of(source: Source, table: str) -> list[tuple[int, str, str]]:
+    """The line number, file name and label of each row."""
+    try:
+        text = io.StringIO(source.read(table).decode("utf-8-sig"), newline="")
+        reader = csv.DictReader(text, strict=True, skipinitialspace=True)
+        columns = reader.fieldnames or []
+        rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{table} in {source.path} is not a readable CSV file in UTF-8: {error}") from error
+    for column in ("filename", "label"):
+        if column not in columns:
+            raise UserError(
+                f"{table} in {source.path} has no column {column!r}: its first line is "
+                f"{','.join(columns)!r}, expected 'filename,label'"
+            )
+        for line, row in rows:
+            if not row[column]:
+                raise UserError(f"{table}, line {line} in {source.path}: the column {column!r} is empty")
+    return [(line, row["filename"], row["label"]) for line, row in rows]

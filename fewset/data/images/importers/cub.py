@@ -1,0 +1,78 @@
+"""Caltech-UCSD Birds 200-2011 as unpacked: `images.txt` and its fellows beside `images/`.
+
+Each image is cut to the bounding box of its bird, as in the paper. The classes are split at random, or by
+`split/{train,val,test}.csv` (`filename,label`) in or beside `CUB_200_2011/`: then the images listed count.
+"""
+
+from pathlib import PurePosixPath
+
+from fewset.data.images.decoding import Box
+from fewset.data.images.importers import Entry, register_importer
+from fewset.data.images.importers.csv import rows_of
+from fewset.data.images.sources import Source
+from fewset.data.images.store import SPLITS
+from fewset.runtime.errors import UserError
+
+_TABLES = ("images.txt", "image_class_labels.txt", "bounding_boxes.txt", "classes.txt")
+
+
+@register_importer("cub", shares=(100, 50, 50))
+def entries(source: Source) -> list[Entry]:
+    root = source.folder_of(*_TABLES)
+    if root is None:
+        raise UserError(
+            f"{source.path} is not laid out as CUB_200_2011: expected {', '.join(_TABLES)} and images/, "
+            "with or without a folder around them"
+        )
+    names, labels, boxes, classes = (_table(source, str(root / table)) for table in _TABLES)
+    files = set(source.files)
+    found = []
+    for number, name in names.items():
+        file = str(root / "images" / name)
+        try:
+            entry = Entry(file, classes[labels[number]], box=Box(*map(float, boxes[number].split())))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"image {number} ({name}) of {source.path} has no class in {_TABLES[1]} and {_TABLES[3]}, or "
+                f"no four numbers in {_TABLES[2]}; unpack the set again"
+            ) from error
+        if file not in files:
+            raise UserError(f"{file} of {_TABLES[0]} is not in {source.path}; unpack the set again")
+        found.append(entry)
+    splits = _given_splits(source, root)
+    return _with_splits(source, found, splits) if splits else found
+
+
+def _table(source: Source, file: str) -> dict[str, str]:
+    """The rest of each line by its first word."""
+    try:
+        lines = source.read(file).decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} in {source.path} cannot be read: {error}") from error
+    words = (line.strip().partition(" ") for line in lines if line.strip())
+    return {first: rest for first, _, rest in words}
+
+
+def _given_splits(source: Source, root: PurePosixPath) -> dict[str, str]:
+    """The split of each file name in the tables, if there are any."""
+    splits: dict[str, str] = {}
+    for split in SPLITS:
+        for place in dict.fromkeys((root, root.parent)):
+            table = str(place / "split" / f"{split}.csv")
+            if table in source.files:
+                for line, name, _ in rows_of(source, table):
+                    if splits.setdefault(PurePosixPath(name).name, split) != split:
+                        raise UserError(
+                            f"{table}, line {line} in {source.path}: {name} is for {splits[name]}, too"
+                        )
+    return splits
+
+
+def _with_splits(source: Source, found: list[Entry], splits: dict[str, str]) -> list[Entry]:
+    by_name = {PurePosixPath(entry.file).name: entry for entry in found}
+    for name in splits:
+        if name not in by_name:
+            raise UserError(
+                f"{name} of a table in split/ of {source.path} is no image of {_TABLES[0]}; remove the line"
+            )
+    return [by_name[name]._replace(split=split) for name, split in splits.items()]

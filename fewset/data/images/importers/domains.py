@@ -1,0 +1,73 @@
+"""The same classes in several domains: `domain/class/image`, as OfficeHome has it.
+
+Every domain has every class: one that is spelt differently in two domains would be two classes, perhaps one
+for training and one for testing. A file `X-1`, `X-2`, … derives from the file `X` of the same class in
+another domain, as Sketchy names the sketches of a photo, and shares its origin. Equal names alone mean
+nothing: OfficeHome counts from 00001 in each class of each domain.
+"""
+
+import re
+from pathlib import PurePosixPath
+
+from fewset.data.images.decoding import SUFFIXES
+from fewset.data.images.importers import Entry, register_importer
+from fewset.data.images.sources import Source
+from fewset.runtime.errors import UserError
+
+"""The paper's split of the 65 classes of OfficeHome."""
+
+
+@register_importer("domains", shares=(25, 15, 25))
+def entries(source: Source) -> list[Entry]:
+    """Other files than images are ignored; so is one folder around all."""
+    images = {file: PurePosixPath(file).parts for file in source.files if file.lower().endswith(SUFFIXES)}
+    if len({parts[0] for parts in images.values()}) == 1 and all(len(parts) > 3 for parts in images.values()):
+        images = {file: parts[1:] for file, parts in images.items()}
+    for file, parts in images.items():
+        if len(parts) != 3:
+            raise UserError(
+                f"{file} in {source.path} does not fit the layout of domains: expected every image as "
+                "domain/class/image; move or remove it"
+            )
+    found = [Entry(file, class_name, domain=domain) for file, (domain, class_name, _) in images.items()]
+    _check(source, found)
+    return _with_origins(found)
+
+
+def _check(source: Source, found: list[Entry]) -> None:
+    domains = sorted({str(entry.domain) for entry in found})
+    if len(domains) == 1:
+        raise UserError(
+            f"{source.path} has one domain, {domains[0]!r}, expected two or more; import the set as folder"
+        )
+    there = {(entry.domain, entry.class_name) for entry in found}
+    names = {entry.class_name for entry in found}
+    missing = sorted(
+        f"{domain}/{name}" for domain in domains for name in names if (domain, name) not in there
+    )
+    if missing:
+        raise UserError(
+            f"{source.path} has no images in {', '.join(missing[:5])}; expected every class in every domain "
+            f"({', '.join(domains)}): spell it the same in all of them, or remove it from all"
+        )
+
+
+def _with_origins(found: list[Entry]) -> list[Entry]:
+    def stem(entry: Entry) -> str:
+        return PurePosixPath(entry.file).stem
+
+    there = {(entry.class_name, stem(entry), entry.domain) for entry in found}
+    domains = {entry.domain for entry in found}
+    origins = {}
+    for entry in found:
+        derived = re.fullmatch(r"(.+)-\d+", stem(entry))
+        others = domains - {entry.domain}
+        if derived and any((entry.class_name, derived[1], other) in there for other in others):
+            origins[entry.file] = f"{entry.class_name}/{derived[1]}"
+    if not origins:
+        return found
+    shared = set(origins.values())
+    for entry in found:
+        own = f"{entry.class_name}/{stem(entry)}"
+        origins.setdefault(entry.file, own if own in shared else entry.file)
+    return [entry._replace(origin=origins[entry.file]) for entry in found]

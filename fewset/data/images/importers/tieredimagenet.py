@@ -1,0 +1,142 @@
+"""tieredImageNet as it is distributed: pickled or zipped arrays of 84 pixels, or a folder a class.
+
+- `{train,val,test}_images_png.pkl`, a list of PNG files, or `{train,val,test}_images.npz`, an array `images`;
+  with `{train,val,test}_labels.pkl`: `label_specific` and `label_specific_str`, or only `labels`
+- `train|val|test/class/image`
+- ImageNet's own `class/image` with the published lists of classes `train.csv`, `val.csv`, `test.csv` (the
+  class in the first column, no head line); other classes are left out
+
+The npz arrays were written with OpenCV: blue comes first, and is put in its place here. The images of two
+splits at most are in memory at a time: about 9 GB of PNG files, 12 GB of arrays.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import PurePosixPath
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from fewset.data.images.decoding import SUFFIXES, as_images
+from fewset.data.images.importers import Entry, folder, register_importer
+from fewset.data.images.pickles import read_dictionary, read_pickle
+from fewset.data.images.sources import Source
+from fewset.data.images.store import SPLITS
+from fewset.runtime.errors import UserError
+
+_LISTS = tuple(f"{split}.csv" for split in SPLITS)
+_PREFIXES = ("", "tiered-imagenet-")  # the second as on Zenodo
+
+Load = Callable[[Source, str, int], Callable[[int], Any]]
+"""Takes a file and the number of images in it, gives a function from an image's number to the image."""
+
+
+@register_importer("tieredimagenet", size=84)
+def entries(source: Source) -> list[Entry]:
+    for ending, load in (("images_png.pkl", _load_files), ("images.npz", _load_array)):
+        for prefix in _PREFIXES:
+            images = [f"{prefix}{split}_{ending}" for split in SPLITS]
+            labels = [f"{prefix}{split}_labels.pkl" for split in SPLITS]
+            root = source.folder_of(*images, *labels)
+            if root is not None:
+                return _from_arrays(source, root, images, labels, load)
+    root = source.folder_of(*_LISTS)
+    if root is not None:
+        return _from_lists(source, root)
+    found = folder.entries(source)
+    if not found or found[0].split is None:
+        raise UserError(
+            f"{source.path} is not laid out as tieredImageNet: expected {{train,val,test}}_images_png.pkl "
+            "or _images.npz with {train,val,test}_labels.pkl, or train|val|test/class/image, or class/image "
+            f"with the lists of classes {', '.join(_LISTS)}"
+        )
+    return found
+
+
+def _from_arrays(
+    source: Source, root: PurePosixPath, images: list[str], labels: list[str], load: Load
+) -> list[Entry]:
+    files = {split: str(root / file) for split, file in zip(SPLITS, images, strict=True)}
+    names = {
+        split: _class_names(source, str(root / file), split)
+        for split, file in zip(SPLITS, labels, strict=True)
+    }
+    lock = Lock()
+
+    @lru_cache(maxsize=2)  # where one split ends, some threads are still at it
+    def images_of(split: str) -> Callable[[int], Any]:
+        return load(source, files[split], len(names[split]))
+
+    def read(split: str, number: int) -> Any:
+        with lock:
+            images = images_of(split)
+        return images(number)
+
+    return [
+        Entry(f"{files[split]}/{number:06}", name, split, read=partial(read, split, number))
+        for split in SPLITS
+        for number, name in enumerate(names[split])
+    ]
+
+
+def _class_names(source: Source, file: str, split: str) -> list[str]:
+    """The name of the class of each image."""
+    content = read_dictionary(source, file)
+    if "label_specific" not in content:
+        return [f"{split}-{label}" for label in read_dictionary(source, file, "labels")["labels"]]
+    names = list(read_dictionary(source, file, "label_specific_str")["label_specific_str"])
+    # Two classes of ImageNet are called crane.
+    names = [name if names.count(name) == 1 else f"{name} {number}" for number, name in enumerate(names)]
+    labels = np.asarray(content["label_specific"])
+    if labels.min(initial=0) < 0 or labels.max(initial=0) >= len(names):
+        raise UserError(
+            f"{file} in {source.path} has labels {labels.min()} to {labels.max()} and {len(names)} names"
+        )
+    return [names[label] for label in labels]
+
+
+def _load_files(source: Source, file: str, count: int) -> Callable[[int], bytes]:
+    content = read_pickle(source, file)
+    _check_count(source, file, len(content), count)
+    return lambda number: np.asarray(content[number]).tobytes()
+
+
+def _load_array(source: Source, file: str, count: int) -> Callable[[int], np.ndarray]:
+    try:
+        with source.open(file) as opened:
+            content = np.load(opened, allow_pickle=False)["images"]
+    except Exception as error:  # a damaged file makes NumPy raise almost anything
+        raise UserError(
+            f"{file} in {source.path} has no array 'images' that can be read: {error!r}"
+        ) from error
+    images = as_images(content, f"{file} in {source.path}")
+    _check_count(source, file, len(images), count)
+    return lambda number: images[number, :, :, ::-1]
+
+
+def _check_count(source: Source, file: str, images: int, labels: int) -> None:
+    if images != labels:
+        raise UserError(f"{file} in {source.path} has {images} images, expected {labels} as there are labels")
+
+
+def _from_lists(source: Source, root: PurePosixPath) -> list[Entry]:
+    splits: dict[str, str] = {}
+    for split, name in zip(SPLITS, _LISTS, strict=True):
+        try:
+            lines = source.read(str(root / name)).decode("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{root / name} in {source.path} cannot be read: {error}") from error
+        splits |= {line.split(",")[0].strip(): split for line in lines if line.strip()}
+    found = []
+    for file in source.files:
+        class_name = PurePosixPath(file).parent.name
+        if class_name in splits and file.lower().endswith(SUFFIXES):
+            found.append(Entry(file, class_name, splits[class_name]))
+    missing = sorted(splits.keys() - {entry.class_name for entry in found})
+    if missing:
+        raise UserError(
+            f"{source.path} has no images of {len(missing)} classes of {', '.join(_LISTS)}: "
+            f"{', '.join(missing[:5])}, …; expected a folder of each"
+        )
+    return found

@@ -1,0 +1,88 @@
+"""Files of a directory, or of a zip file as it is, listed and read in the same way."""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from fewset.runtime.errors import UserError
+
+# An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
+_LARGEST = 2**28
+
+
+@dataclass(frozen=True)
+class Source:
+    path: Path
+    files: list[str]
+    """Sorted, relative to the source, with '/'; without hidden files and those that macOS adds to zips."""
+    read: Callable[[str], bytes]
+    """The bytes of a file, or `OSError` whatever is wrong; may be called from several threads at once."""
+    open: Callable[[str], IO[bytes]]
+    """A file of any size, to be read piece by piece."""
+
+    def folder_of(self, *files: str) -> PurePosixPath | None:
+        """The first folder in which all these files lie, each a path from there; None where there is none."""
+        there = set(self.files)
+        for file in self.files:
+            if f"/{file}".endswith(f"/{files[0]}"):
+                folder = PurePosixPath(file.removesuffix(files[0]))
+                if all(str(folder / name) in there for name in files):
+                    return folder
+        return None
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[Source]:
+    if path.is_dir():
+        yield _directory(path)
+    elif path.exists():
+        try:
+            archive = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise UserError(f"{path} is neither a directory nor a complete zip file: {error}") from error
+        with archive:
+            yield _zip(path, archive)
+    else:
+        raise UserError(f"{path} does not exist; expected a directory or a zip file")
+
+
+def _directory(path: Path) -> Source:
+    def read(file: str) -> bytes:
+        _check_size((path / file).stat().st_size)
+        return (path / file).read_bytes()
+
+    # Links are followed: a set is often a folder of links to the classes of a larger one.
+    walk = os.walk(path, followlinks=True)
+    names = (Path(folder, name).relative_to(path).as_posix() for folder, _, names in walk for name in names)
+    return Source(path, _visible(names), read, lambda file: (path / file).open("rb"))
+
+
+def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
+    def read(file: str) -> bytes:
+        _check_size(archive.getinfo(file).file_size)
+        try:
+            # `ZipFile` guards its file handle with a lock of its own, so threads may share it.
+            return archive.read(file)
+        # RuntimeError: encrypted, or an unknown kind of compression (a subclass of it).
+        except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            raise OSError(f"cannot be read from the zip file: {error}") from error
+
+    files = _visible(name for name in archive.namelist() if not name.endswith("/"))
+    return Source(path, files, read, archive.open)
+
+
+def _visible(files: Iterable[str]) -> list[str]:
+    def hidden(file: str) -> bool:
+        return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(file).parts)
+
+    return sorted({file for file in files if not hidden(file)})
+
+
+def _check_size(size: int) -> None:
+    if size > _LARGEST:
+        raise OSError(f"file of {size} bytes, more than the limit of {_LARGEST}")

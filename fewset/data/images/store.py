@@ -1,0 +1,265 @@
+"""An image set on disk: a directory with one memory-mapped array of images, a table of items and a manifest.
+
+=================  ============================================================================
+``images.npy``     uint8 (items, size, size, 3), opened as a memory map
+``items.npy``      one row an item: label, split and, where the set has them, domain and origin
+``manifest.json``  counts, class names, source, digest, format version
+=================  ============================================================================
+
+A set is written as a whole or not at all (`write_store`) and opened read-only (`open_set`). Sets live in
+`home() / "sets"`. The digest depends on the content alone, not on the name, place or time.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Int64, UInt8
+from platformdirs import user_data_path
+
+from fewset.data.manifest import Layout
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.files import replacing_directory
+
+SPLITS = ("train", "val", "test")
+GENERATED = ("strokes",)
+"""Sets that need no import: they are made by code when they are first opened."""
+
+LAYOUT = Layout(
+    "image set",
+    format=1,
+    content=("format", "size", "items", "counts", "class_names", "domain_names", "files"),
+    generated=GENERATED,
+)
+_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Items of a set: their rows, and the label of each as a number into `class_names` of the set."""
+
+    rows: Int64[np.ndarray, "selected"]
+    labels: Int64[np.ndarray, "selected"]
+    class_names: tuple[str, ...]
+    origins: Int64[np.ndarray, "selected"] | None = None
+    domains: Int64[np.ndarray, "selected"] | None = None
+
+    def take(self, places: Int64[np.ndarray, "taken"]) -> "Selection":
+        """Some of these items."""
+        origins, domains = (None if part is None else part[places] for part in (self.origins, self.domains))
+        return Selection(self.rows[places], self.labels[places], self.class_names, origins, domains)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageSet:
+    """An opened set. All arrays have one row an item, in the same order, and must not be written to."""
+
+    name: str
+    path: Path
+    images: UInt8[np.ndarray, "items size size 3"]
+    labels: Int64[np.ndarray, "items"]
+    """The class of each item, a number into `class_names`."""
+    class_names: tuple[str, ...]
+    splits: Int64[np.ndarray, "items"]
+    """The split of each item, a number into `SPLITS`."""
+    domains: Int64[np.ndarray, "items"] | None
+    """The domain of each item, a number into `domain_names`."""
+    domain_names: tuple[str, ...]
+    origins: Int64[np.ndarray, "items"] | None
+    """Items of two domains with the same origin (a photo, the sketches traced from it) must never be in one
+    task. Within a domain they may: five sketches of one photo are as many items."""
+    digest: str
+    manifest: dict[str, Any]
+
+    def __repr__(self) -> str:
+        items, size = self.images.shape[:2]
+        return f"ImageSet({self.name!r}: {items} images of {size} x {size}, {len(self.class_names)} classes)"
+
+    def select(self, split: str, domain: str | None = None) -> Selection:
+        """The items of a split ("all" for every split), and of one domain where it is given."""
+        if split not in (*SPLITS, "all"):
+            raise unknown_name(f"split of {self.name!r}:", split, (*SPLITS, "all"))
+        if domain is not None and domain not in self.domain_names:
+            raise unknown_name(f"domain of {self.name!r}:", domain, self.domain_names)
+        chosen = np.ones(len(self.labels), dtype=bool)
+        if split != "all":
+            chosen &= self.splits == SPLITS.index(split)
+        if domain is not None and self.domains is not None:
+            chosen &= self.domains == self.domain_names.index(domain)
+        rows = np.flatnonzero(chosen)
+        if not len(rows):
+            where = f"the split {split!r} of {self.name!r}" + (f" in the domain {domain!r}" if domain else "")
+            raise UserError(f"{where} has no items; its splits: {self._counts()}; import more classes")
+        if domain is not None or self.origins is None or self.domains is None:
+            # Origins tie items of different domains together; within one domain they forbid nothing.
+            return Selection(rows, self.labels[rows], self.class_names)
+        return Selection(rows, self.labels[rows], self.class_names, self.origins[rows], self.domains[rows])
+
+    def _counts(self) -> str:
+        return ", ".join(f"{split} {counts['items']}" for split, counts in self.manifest["counts"].items())
+
+    def verify(self) -> None:
+        """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
+        LAYOUT.verify(self.path, self.manifest)
+
+
+def home() -> Path:
+    """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
+    chosen = os.environ.get("FEWSET_HOME")
+    return Path(chosen).expanduser() if chosen else user_data_path("fewset", appauthor=False)
+
+
+def set_path(name: str) -> Path:
+    """Where the set called `name` is or will be."""
+    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+        raise UserError(
+            f"{name!r} cannot be the name of an image set: expected letters, digits, '-', '_' and '.', "
+            "at most 100, the first a letter or a digit; choose another name"
+        )
+    return home() / "sets" / name
+
+
+def list_sets() -> list[str]:
+    """The names of the sets at home."""
+    return sorted(manifest.parent.name for manifest in (home() / "sets").glob("[!.]*/manifest.json"))
+
+
+def open_set(name: str | Path) -> ImageSet:
+    """Open an image set by its name, or by the path of its directory (anything with a path separator)."""
+    if isinstance(name, Path) or "/" in name or os.sep in name:
+        path = Path(name)
+        if not (path / "manifest.json").is_file():
+            raise UserError(f"no image set at {path}: expected a directory with a manifest.json")
+        return _open(path)
+    path = set_path(name)
+    if not path.exists():
+        if name not in GENERATED:
+            missing = unknown_name("image set", name, {*list_sets(), *GENERATED})
+            raise UserError(f"{missing} Import it: fewset data import KIND SOURCE --name {name}")
+        _generate(path)
+    return _open(path)
+
+
+def _generate(path: Path) -> None:
+    """Make a generated set, unless another process does: then wait for it."""
+    from filelock import FileLock
+
+    from fewset.data.images.strokes import write_strokes
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.name}.lock")):  # is free again when its owner ends, however it ends
+        if not path.exists():
+            write_strokes(path)
+
+
+@dataclass
+class Draft:
+    """A set that is being written."""
+
+    images: UInt8[np.memmap, "items size size 3"]
+    """To be filled, in any order, by any number of threads."""
+    skipped: dict[int, str] = field(default_factory=dict)
+    """Rows to leave out of the finished set, each with a line for the manifest that says which and why."""
+    source_size: dict[str, int] | None = None
+    """For the manifest: pixels of the shorter side of the source images, the `smallest` and the `median`."""
+
+
+@contextmanager
+def write_store(
+    path: Path,
+    *,
+    size: int,
+    labels: Int[np.ndarray, "items"],
+    class_names: Sequence[str],
+    splits: Int[np.ndarray, "items"],
+    domains: Int[np.ndarray, "items"] | None = None,
+    domain_names: Sequence[str] = (),
+    origins: Int[np.ndarray, "items"] | None = None,
+    source: str,
+    command: str | None = None,
+) -> Iterator[Draft]:
+    """Write a set: fill `images` of what this yields; the set appears at `path` when the block ends.
+
+    Nothing is left behind when the block ends with an error. `source` says where the images come from,
+    `command` is the command line that makes the set again, for a set that is not generated at first use.
+    """
+    columns = {"label": labels, "split": splits, "domain": domains, "origin": origins}
+    given = {name: column for name, column in columns.items() if column is not None}
+    items = np.empty(len(labels), dtype=[(name, "<i8") for name in given])
+    for name, column in given.items():
+        items[name] = column
+    LAYOUT.check_space(path, len(items) * size * size * 3)
+
+    with replacing_directory(path) as directory:
+        draft = Draft(_create(directory / "images.npy", len(items), size))
+        yield draft
+        if draft.skipped:
+            kept = np.setdiff1d(np.arange(len(items)), list(draft.skipped))
+            items = items[kept]
+            used, items["label"] = np.unique(items["label"], return_inverse=True)
+            class_names = [class_names[label] for label in used]
+            draft.images = _keep(draft.images, kept, directory / "images.npy")
+        if not len(items):
+            raise UserError(f"no image is left for the set {path.name!r}; look at the source: {source}")
+        draft.images.flush()
+        np.save(directory / "items.npy", items)
+
+        manifest = {
+            "name": path.name,
+            "source": source,
+            "command": command,
+            "skipped": [draft.skipped[row] for row in sorted(draft.skipped)],
+            "source_size": draft.source_size,
+            "size": size,
+            "items": len(items),
+            "counts": {
+                split: {
+                    "items": int((items["split"] == number).sum()),
+                    "classes": len(np.unique(items["label"][items["split"] == number])),
+                }
+                for number, split in enumerate(SPLITS)
+            },
+            "class_names": list(class_names),
+            "domain_names": list(domain_names),
+        }
+        LAYOUT.seal(directory, ("images.npy", "items.npy"), manifest)
+
+
+def _open(path: Path) -> ImageSet:
+    manifest = LAYOUT.read(path)
+    items = np.load(path / "items.npy")
+    columns = {name: np.ascontiguousarray(items[name]) for name in items.dtype.names}
+    return ImageSet(
+        name=path.resolve().name,
+        path=path,
+        images=np.load(path / "images.npy", mmap_mode="r"),
+        labels=columns["label"],
+        class_names=tuple(manifest["class_names"]),
+        splits=columns["split"],
+        domains=columns.get("domain"),
+        domain_names=tuple(manifest["domain_names"]),
+        origins=columns.get("origin"),
+        digest=manifest["digest"],
+        manifest=manifest,
+    )
+
+
+def _create(path: Path, items: int, size: int) -> UInt8[np.memmap, "items size size 3"]:
+    return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(items, size, size, 3))
+
+
+def _keep(
+    images: UInt8[np.memmap, "items size size 3"], kept: Int64[np.ndarray, "kept"], path: Path
+) -> UInt8[np.memmap, "kept size size 3"]:
+    """Only the rows `kept`, in the file `path`, piece by piece: a set may be larger than the memory."""
+    temporary = path.with_name("kept.npy")
+    result = _create(temporary, len(kept), images.shape[1])
+    for first in range(0, len(kept), _ROWS):
+        result[first : first + _ROWS] = images[kept[first : first + _ROWS]]
+    temporary.replace(path)
+    return result

@@ -1,0 +1,1 @@
+"""Embed a split once, then score any number of tasks on the table."""

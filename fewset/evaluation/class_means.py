@@ -1,0 +1,86 @@
+"""Means of the classes of a table of features, which may be larger than the memory.
+
+Whatever needs many rows walks through them once, in the order of the file, a few at a time.
+"""
+
+from collections.abc import Callable
+from itertools import chain
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from fewset.data.features.table import FeatureTable
+from fewset.models.backbones.features import FeatureInput
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+
+
+def feature_input(model: FewShotModel, table: FeatureTable) -> FeatureInput:
+    """The input of a model that fits this table, or an error."""
+    if not isinstance(model.backbone, FeatureInput):
+        raise UserError(
+            "this model embeds images, but a table of features was given; expected a model whose backbone is "
+            "'features'"
+        )
+    if model.dim != table.dim:
+        raise UserError(
+            f"the model is made for features of {model.dim} numbers, but {table.name!r} has {table.dim}"
+        )
+    return model.backbone
+
+
+def device_of(model: FewShotModel) -> torch.device:
+    """Where a model is; one without any numbers is at home everywhere."""
+    return next(chain(model.parameters(), model.buffers()), torch.empty(0)).device
+
+
+def fit_centre(model: FewShotModel, table: FeatureTable) -> None:
+    """Take the mean of the seen classes' training rows, where the model's input needs it."""
+    entry = feature_input(model, table)
+    if entry.transform == "cl2n":
+        rows = table.rows(table.classes("seen"), "train")
+        total = _sums(lambda features: features, table, rows, np.zeros_like(rows), 1, device_of(model))
+        entry.centre.copy_(total[0] / len(rows))
+
+
+def class_means(
+    model: FewShotModel, table: FeatureTable, classes: Int[np.ndarray, "N"], chunk: int | None = None
+) -> Float[Tensor, "N D"]:
+    """The mean of all training rows of each class, after the model's input. `chunk` does not change it."""
+    entry = feature_input(model, table)
+    rows = table.rows(classes, "train")
+    position = np.full(len(table.class_names), -1)
+    position[classes] = np.arange(len(classes))
+    groups = position[table.labels[rows]]
+    counts = np.bincount(groups, minlength=len(classes))
+    if counts.min() == 0:
+        name = table.class_names[classes[counts.argmin()]]
+        raise UserError(f"class {name!r} of {table.name!r} has no training rows, expected at least one")
+    sums = _sums(entry, table, rows, groups, len(classes), device_of(model), chunk)
+    return (sums / torch.from_numpy(counts).to(sums.device).unsqueeze(1)).float()
+
+
+@torch.no_grad()
+def _sums(
+    embed: Callable[[Tensor], Tensor],
+    table: FeatureTable,
+    rows: Int[np.ndarray, "n"],
+    groups: Int[np.ndarray, "n"],
+    count: int,
+    device: torch.device,
+    chunk: int | None = None,
+) -> Float64[Tensor, "count D"]:
+    """The sum of the rows of each group, of `count` groups.
+
+    Added one after another, so that the chunk does not matter, and in double precision, so that a class of a
+    thousand rows loses nothing.
+    """
+    sums = torch.zeros(count, table.dim, dtype=torch.float64, device=device)
+    done = 0
+    for part, features in table.chunks(rows, chunk):
+        group = torch.from_numpy(groups[done : done + len(part)]).to(device)
+        sums.index_add_(0, group, embed(torch.from_numpy(features).to(device)).double())
+        done += len(part)
+    return sums

@@ -1,0 +1,60 @@
+"""Embed the images of a set once: a table of embeddings that any number of tasks gather from."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from jaxtyping import Int, Shaped, UInt8
+from torch import Tensor, nn
+
+from fewset.data.images.augmentation import center_crop
+from fewset.models.model import FewShotModel
+from fewset.runtime import distributed
+from fewset.runtime.devices import send
+from fewset.runtime.progress import progress
+
+_BATCH_PIXELS = 2**19  # embedded at once: 74 images of 84 pixels a side, 668 of 28
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; every module's own mode comes back afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def embed_images(
+    model: FewShotModel,
+    images: UInt8[np.ndarray, "all H W 3"],
+    rows: Int[np.ndarray, "items"],
+    batch: int | None = None,
+    title: str = "",
+) -> Shaped[Tensor, "items D"]:
+    """The table of embeddings of the chosen rows of an image store, each image embedded once.
+
+    No more than a `batch` of the images is in memory at once. With a `title` a progress bar is shown. Several
+    processes each embed a part of the batches.
+    """
+    device = next(model.parameters()).device
+    batch = batch or max(1, _BATCH_PIXELS // model.input_size**2)
+    first, last = distributed.shard(len(rows), batch)
+
+    def load(chosen: Int[np.ndarray, "some"]) -> UInt8[Tensor, "some 3 size size"]:
+        pixels = send(torch.from_numpy(images[chosen]), device).permute(0, 3, 1, 2)
+        return center_crop(pixels, model.input_size)
+
+    with evaluating(model), progress(title, last - first, shown=bool(title)) as advance:
+        folded = model.folded(load(rows[:2]))  # tried on the same images in every process
+        parts = []
+        for start in range(first, last, batch):
+            chosen = rows[start : min(start + batch, last)]
+            parts.append(folded.embed(load(chosen)))
+            advance(len(chosen))
+        return distributed.all_gather_rows(torch.cat(parts), len(rows), batch)

@@ -1,0 +1,188 @@
+"""Generalised few-shot learning: queries are of seen and of unseen classes, and so are the possible answers.
+
+Section 5.3.3 of the paper and supplement D.5. A task has its own `way` unseen classes, given by their
+support, beside all seen classes, given by the prototypes of their training items. Queries of the seen
+classes are items that were held out of the training (`fewset.tasks.hold_out.hold_out`).
+
+==========  ===================  ==============================================================
+measure     queries of           possible answers
+==========  ===================  ==============================================================
+SEEN        the seen classes     the seen classes (64-way on miniImageNet)
+UNSEEN      the task's classes   the task's classes (5-way)
+COMBINED    both                 both (69-way), the seen scores less a calibration constant
+==========  ===================  ==============================================================
+
+The calibration constant is chosen on validation tasks (`fewset.evaluation.calibration`).
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from fewset.evaluation.calibration import Curve, GeneralisedScores, Margins, calibrate, curve, scores_at
+from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.scoring import task_chunks
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from fewset.tasks.episode import class_major_labels, prototypes, split
+from fewset.tasks.hold_out import hold_out
+from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
+from fewset.tasks.spec import TaskSpec
+
+
+class Table(NamedTuple):
+    """Embeddings of a split and the class of each."""
+
+    features: Float[Tensor, "items D"]
+    labels: Int[np.ndarray, "items"]
+    class_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The seen classes: a prototype of each, and a table of held-out items to draw queries from."""
+
+    prototypes: Float[Tensor, "seen D"]
+    features: Float[Tensor, "items D"]
+    index: ClassIndex
+
+    @classmethod
+    def of(cls, table: Table, train: Int[np.ndarray, "train"], queries: Int[np.ndarray, "queries"]) -> "Seen":
+        """From the rows of a table that were trained on and the rows that serve as queries."""
+        classes, numbers = np.unique(table.labels[train], return_inverse=True)
+        if not np.array_equal(classes, np.unique(table.labels[queries])):
+            raise UserError("the prototypes and the queries are not of the same seen classes")
+        features = table.features[torch.from_numpy(train)]
+        means = torch.stack(
+            [features[torch.from_numpy(numbers == one)].mean(0) for one in range(len(classes))]
+        )
+        index = ClassIndex(table.labels[queries], table.class_names)
+        return cls(means, table.features[torch.from_numpy(queries)], index)
+
+
+@dataclass(frozen=True, eq=False)
+class Generalised:
+    """Everything about a model in this setting; `uncalibrated` is at constant 0."""
+
+    constant: float
+    calibrated: GeneralisedScores
+    uncalibrated: GeneralisedScores
+    curve: Curve
+
+
+def evaluate_generalised(
+    model: FewShotModel,
+    train: Table,
+    val: Table,
+    test: Table,
+    spec: TaskSpec,
+    *,
+    share: float = 0.25,
+    seed: int = 0,
+    seen_query: int | None = None,
+    adapt_seen: bool = True,
+    objective: str = "harmonic",
+    validation_tasks: int = 600,
+    chunk: int | None = None,
+    title: str = "",
+) -> Generalised:
+    """Choose the constant on tasks of the validation split, then score tasks of the test split.
+
+    `train` holds the seen classes. `share` and `seed` say which of its items are held out; the model must
+    not have been trained on them. Half of them are queries of the validation tasks, half of the scored ones.
+    """
+    parts = hold_out(train.labels, share, seed)
+    margins = [
+        generalised_margins(
+            model,
+            Seen.of(train, parts.train, queries),
+            unseen,
+            replace(spec, tasks=tasks),
+            seen_query=seen_query,
+            adapt_seen=adapt_seen,
+            chunk=chunk,
+            title=title,
+        )
+        for queries, unseen, tasks in ((parts.val, val, validation_tasks), (parts.test, test, spec.tasks))
+    ]
+    constant = calibrate(margins[0], objective)
+    return Generalised(
+        constant, scores_at(margins[1], constant), scores_at(margins[1], 0.0), curve(margins[1])
+    )
+
+
+def generalised_margins(
+    model: FewShotModel,
+    seen: Seen,
+    unseen: Table,
+    spec: TaskSpec,
+    *,
+    seen_query: int | None = None,
+    adapt_seen: bool = True,
+    chunk: int | None = None,
+    title: str = "",
+) -> Margins:
+    """The margins of tasks that `spec` draws from the unseen classes.
+
+    Each is joined by `seen_query` queries of every seen class. By default they are as many as of an unseen
+    one, or as there are of every class, if these are fewer; all measures count each class alike.
+    """
+    if seen_query is None:
+        seen_query = min(spec.query, int(seen.index.queries.min()))
+    classes, dim = seen.prototypes.shape
+    index = ClassIndex(unseen.labels, unseen.class_names)
+    device = unseen.features.device
+    seen_margins = np.empty((spec.tasks, classes, seen_query), dtype=np.float32)
+    unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)
+    numbers = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
+    with evaluating(model):
+        results = [seen_margins, unseen_margins]
+        for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=results):
+            rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(device)
+            seen_rows = sample_every_class(seen.index, seen_query, spec.seed, first, last)
+            support, query, query_labels = split(unseen.features[rows], spec.shot)
+            seen_items = seen.features[torch.from_numpy(seen_rows).to(device)].flatten(1, 2)
+            centres = joint_prototypes(model, seen.prototypes, support, adapt_seen).unsqueeze(2)
+            scores = model.head(centres, torch.cat([seen_items, query], dim=1))
+            best_seen, seen_answer = scores[..., :classes].max(dim=-1)
+            best_unseen, unseen_answer = scores[..., classes:].max(dim=-1)
+            margins, end = best_seen - best_unseen, seen_items.shape[1]
+            seen_labels = class_major_labels(last - first, classes, seen_query, device)
+            for kept, part, right in (
+                (seen_margins, margins[:, :end], seen_answer[:, :end] == seen_labels),
+                (unseen_margins, margins[:, end:], unseen_answer[:, end:] == query_labels),
+            ):
+                kept[first:last] = part.masked_fill(~right, torch.nan).reshape(-1, *kept.shape[1:]).cpu()
+    return Margins(seen_margins, unseen_margins)
+
+
+def joint_prototypes(
+    model: FewShotModel,
+    seen: Float[Tensor, "seen D"],
+    support: Float[Tensor, "T N K D"],
+    adapt_seen: bool = True,
+) -> Float[Tensor, "T classes D"]:
+    """The prototypes of the seen classes, then those of each task's own.
+
+    They are adapted as one set, or (not `adapt_seen`) the task's own alone, as in the standard setting.
+    """
+    tasks, way = support.shape[:2]
+    seen = seen.expand(tasks, -1, -1)
+    if not adapt_seen:
+        return torch.cat([seen, prototypes(model.adapt(support))], dim=1)
+    if model.average == "pre":
+        support = prototypes(support).unsqueeze(2)
+    count = seen.shape[1]
+    labels = torch.cat(
+        [
+            class_major_labels(tasks, count, 1, support.device),
+            class_major_labels(tasks, way, support.shape[2], support.device) + count,
+        ],
+        dim=1,
+    )
+    adapted = model.transform(torch.cat([seen, support.flatten(1, 2)], dim=1), None, labels)
+    return torch.cat([adapted[:, :count], prototypes(adapted[:, count:].reshape(support.shape))], dim=1)

@@ -1,0 +1,106 @@
+"""Embed a split once, then score any number of tasks on the table of embeddings."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from fewset.data.images.store import ImageSet, Selection
+from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.models.model import FewShotModel
+from fewset.runtime import distributed
+from fewset.runtime.progress import progress
+from fewset.tasks.episode import split
+from fewset.tasks.sampling import ClassIndex, sample_tasks
+from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
+
+Classify = Callable[[Tensor, Tensor], Tensor]
+"""Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a FewShotModel does it."""
+
+_CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
+
+
+def evaluate(
+    model: FewShotModel,
+    features: Shaped[Tensor, "items D"] | Shaped[np.ndarray, "items D"],
+    labels: Int[Tensor, "items"] | Int[np.ndarray, "items"],
+    spec: TaskSpec,
+    *,
+    class_names: Sequence[str] | None = None,
+    chunk: int | None = None,
+    title: str = "",
+) -> Score:
+    """Score tasks on a table of embeddings. `chunk` tasks are computed at once, with the same result.
+
+    With a `title` a progress bar is shown.
+    """
+    index = ClassIndex(np.asarray(labels), class_names)
+    with evaluating(model):
+        return score_tasks(model, torch.as_tensor(features), index, spec, chunk=chunk, title=title)
+
+
+def evaluate_selection(model: FewShotModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
+    """Embed the items of an image set and score tasks on them."""
+    features = embed_images(model, images.images, selection.rows)
+    with evaluating(model):
+        return score_tasks(model, features, class_index(selection), spec)
+
+
+def class_index(selection: Selection) -> ClassIndex:
+    """What tasks are drawn from, for items of an image set."""
+    return ClassIndex(
+        selection.labels, selection.class_names, origins=selection.origins, domains=selection.domains
+    )
+
+
+def score_tasks(
+    classify: Classify,
+    features: Shaped[Tensor, "items D"],
+    index: ClassIndex,
+    spec: TaskSpec,
+    *,
+    chunk: int | None = None,
+    title: str = "",
+) -> Score:
+    """Score whatever turns support and queries into logits; its modules are to be `evaluating` already."""
+    per_task = np.empty(spec.tasks, dtype=np.float32)
+    # Drawing a task takes a few numbers for each item of its classes.
+    numbers = spec.way * max((spec.shot + spec.query) * features.shape[1], 4 * index.rows.shape[1])
+    for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
+        rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(features.device)
+        episode = split(features[rows], spec.shot)
+        logits = classify(episode.support, episode.query)
+        per_task[first:last] = task_accuracy(logits, episode.query_labels).cpu().numpy()
+    return Score.of(per_task)
+
+
+def task_chunks(
+    tasks: int,
+    numbers: int,
+    chunk: int | None = None,
+    title: str = "",
+    *,
+    results: Sequence[np.ndarray],
+) -> Iterator[tuple[int, int]]:
+    """The first and last (excluded) task of each chunk, of tasks with so many embedding numbers each.
+
+    Each of several processes is given a part of the chunks, and fills in its tasks of the `results`; after
+    the last chunk these hold all tasks in every process.
+    """
+    chunk = chunk or max(1, _CHUNK_NUMBERS // numbers)
+    begin, end = distributed.shard(tasks, chunk)
+    with progress(title, end - begin, shown=bool(title)) as advance:
+        for first in range(begin, end, chunk):
+            last = min(first + chunk, end)
+            yield first, last
+            advance(last - first)
+    for values in results:
+        distributed.all_gather_shards_(values, chunk)
+
+
+def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Float[Tensor, "T"]:
+    """The share of each task's queries that are classified rightly."""
+    return (logits.argmax(-1) == labels).float().mean(-1)

@@ -1,0 +1,1 @@
+"""Recipes, runs and results: what ties a number to what made it."""

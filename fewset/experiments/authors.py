@@ -1,0 +1,257 @@
+"""The checkpoints that the authors of FEAT published with their code (https://github.com/Sha-Lab/FEAT, MIT).
+
+A file holds `{"params": state_dict}`: the backbone's keys under `encoder.`, the set-to-set function's beside
+them. Older files and files of pre-training hold the state dict of the backbone alone, with or without that
+prefix, or with a `module.` of parallel training. The method, the backbone, the temperature and the
+similarity are in no file and have to be given.
+
+Every key is matched by name and shape, else the file is refused with the names of those that are not. Two
+exceptions, because the files of the authors need them: the counters `num_batches_tracked`, which evaluation
+does not read, are absent from files of an old PyTorch; and the classifier `fc.*` of a pre-training file is
+left out with a warning.
+"""
+
+import hashlib
+import pickle
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewset.experiments.build import build_model
+from fewset.experiments.config import DataConfig, EvaluateConfig, ModelConfig, Options, Recipe
+from fewset.experiments.recipes import recipe_text
+from fewset.experiments.run_directory import WEIGHTS, RunDirectory
+from fewset.experiments.weights import check_state, save_weights
+from fewset.models.model import Average, FewShotModel
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.training.episodic import TrainConfig
+
+BACKBONES = {"ConvNet": "conv4", "Res12": "resnet12", "Res18": "resnet18", "WRN": "wrn28_10"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of theirs in our parts; `modules` has their name for each module of our adapter."""
+
+    adapter: str = "identity"
+    head: str = "prototype"
+    average: Average = "pre"
+    transductive: bool = False
+    modules: Mapping[str, str] = field(default_factory=dict)
+    transposed: bool = False  # their matrices stand on the right: x W
+
+
+_ATTENTION = {
+    "layers.0.to_query": "slf_attn.w_qs",
+    "layers.0.to_key": "slf_attn.w_ks",
+    "layers.0.to_value": "slf_attn.w_vs",
+    "layers.0.to_output": "slf_attn.fc",
+    "layers.0.norm": "slf_attn.layer_norm",
+}
+_DEEPSETS = {"h.0": "set_func.gen1", "h.2": "set_func.gen2", "g.0": "set_func.gen3", "g.2": "set_func.gen4"}
+_GCN = {"first": "graph_func.gc1", "second": "graph_func.gc2"}
+
+METHODS = {
+    "ProtoNet": Method(),
+    "MatchNet": Method(head="matching", average="post"),
+    "FEAT": Method("attention", modules=_ATTENTION),
+    "DeepSet": Method("deepsets", modules=_DEEPSETS),
+    "GCN": Method("gcn", modules=_GCN, transposed=True),
+    "BILSTM": Method("bilstm", modules={"lstm": "bilstm.lstm"}),
+    "SemiFEAT": Method("attention", transductive=True, modules=_ATTENTION),
+    "SemiProtoFEAT": Method("attention", "semi_prototype", "post", transductive=True, modules=_ATTENTION),
+}
+
+
+def load_authors_checkpoint(
+    path: str | Path,
+    method: str,
+    backbone: str,
+    *,
+    temperature: float = 1.0,
+    similarity: str = "euclidean",
+    as_published: bool = True,
+) -> FewShotModel:
+    """A published checkpoint as a model that gives the logits of the authors' own evaluation code.
+
+    `method` is ProtoNet, MatchNet, FEAT, DeepSet, GCN, BILSTM, SemiFEAT or SemiProtoFEAT; `backbone` is
+    ConvNet, Res12, Res18 or WRN. `temperature` divides the logits; `similarity` is "euclidean" (their
+    `--use_euclidean`) or "cosine". MatchNet is always by cosine, in theirs as here. Their ProtoNet is always
+    Euclidean; with "cosine" it is here what their validation of pre-trained backbones computes.
+
+    With `as_published` the arithmetic is theirs where it differs from the paper's: the one-sided cosine, the
+    DeepSets and the GCN of their code, and matching by summed similarities (see the docstrings of these).
+    Without it the same weights are used by the paper's formulas.
+
+    BILSTM gives no two equal results in their code, which draws a random initial state at each call; here
+    the state is zero. The file is read without running any code in it, denormal numbers in it (which make a
+    forward pass on a CPU a hundred times slower) become zero, and the model is in evaluation mode.
+    """
+    config = published_model(method, backbone, temperature, similarity, as_published)
+    return _load(Path(path), method, backbone, config)
+
+
+def import_weights(
+    path: Path,
+    out: Path,
+    *,
+    method: str,
+    backbone: str,
+    temperature: float = 1.0,
+    similarity: str = "euclidean",
+    data: str = "miniimagenet",
+    shot: int = 1,
+    force: bool = False,
+) -> Recipe:
+    """A published checkpoint as a run directory, for `fewset eval` and all else that takes a run.
+
+    `data` and `shot` say what it is to be scored on by default.
+    """
+    run = RunDirectory(out)
+    if run.state != "new" and not force:
+        raise UserError(f"{out} holds a run; --force replaces it, --out names another directory")
+    config = published_model(method, backbone, temperature, similarity)
+    model = _load(path, method, backbone, config)
+    recipe = Recipe(
+        name=out.resolve().name,
+        method=method,
+        data=DataConfig(data),
+        model=config,
+        train=TrainConfig(shot=shot),
+        evaluate=EvaluateConfig(shot=shot),
+    )
+    header = "# The authors' weights, by `fewset import-weights`; [train] has defaults, not what they ran.\n"
+    run.begin(header + recipe_text(recipe), resume=False, force=force)
+    with path.open("rb") as file:
+        run.log(f"imported {path.resolve()}, sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}")
+    save_weights(model, config, out / WEIGHTS)
+    return recipe
+
+
+def published_model(
+    method: str, backbone: str, temperature: float, similarity: str, as_published: bool = True
+) -> ModelConfig:
+    """What one of the authors' methods is in our parts, in their arithmetic or in the paper's."""
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    if backbone not in BACKBONES:
+        raise unknown_name("backbone", backbone, BACKBONES)
+    if similarity not in ("euclidean", "cosine"):
+        raise unknown_name("similarity", similarity, ("euclidean", "cosine"))
+    if similarity == "cosine" and as_published:
+        similarity = "one-sided-cosine"
+    parts = METHODS[method]
+    head: Options = {"temperature": float(temperature)}
+    head |= {"as_published": as_published} if parts.head == "matching" else {"similarity": similarity}
+    return ModelConfig(
+        backbone=BACKBONES[backbone],
+        adapter=parts.adapter,
+        adapter_options={"as_published": as_published} if parts.adapter in ("deepsets", "gcn") else {},
+        head=parts.head,
+        head_options=head,
+        average=parts.average,
+        transductive=parts.transductive,
+    )
+
+
+def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewShotModel:
+    parts, model = METHODS[method], build_model(config)
+    tensors, state = read_tensors(path), model.state_dict()
+    prefix, names = _published_names(state, parts, backbone, tensors)
+    if not parts.modules:
+        tensors = _without_classifier(tensors, prefix, path)
+    shapes = {
+        theirs: state[ours].T.shape if _is_transposed(ours, parts) else state[ours].shape
+        for ours, theirs in names.items()
+        if theirs in tensors or not ours.endswith(".num_batches_tracked")
+    }
+    check_state(tensors, shapes, f"{path} (read as {method} with {backbone})")
+    for ours, theirs in names.items():
+        if theirs in tensors:
+            state[ours] = tensors[theirs].T if _is_transposed(ours, parts) else tensors[theirs]
+    model.load_state_dict(state)
+    _flush_denormals(model)
+    return model.eval()
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The state dict in a file of PyTorch. Nothing but tensors and plain containers is read."""
+    if not path.is_file():
+        raise UserError(f"there is no checkpoint file {path}")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a file that is no checkpoint makes PyTorch raise almost anything
+        raise UserError(f"{path} is refused: {_reason(error)}; none of it was run") from None
+    if isinstance(content, dict) and isinstance(content.get("params"), dict):
+        content = content["params"]
+    if not isinstance(content, dict) or not content:
+        raise UserError(f'{path} holds no state dict, expected {{"params": state_dict}} or a bare state dict')
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise UserError(
+                f"{path}: the entry {name!r} is of type {type(value).__name__}, expected a named tensor"
+            )
+    return dict(content)
+
+
+def _reason(error: Exception) -> str:
+    code = re.search(r"GLOBAL ([\w.]+)", str(error))
+    if isinstance(error, pickle.UnpicklingError) and code:
+        return f"its pickle refers to code, {code[1]}, and only tensors are read; save the state dict alone"
+    return f"it is no file of tensors saved by PyTorch, or it is damaged ({type(error).__name__})"
+
+
+def _published_names(
+    state: Mapping[str, Any], parts: Method, backbone: str, tensors: Mapping[str, Tensor]
+) -> tuple[str, dict[str, str]]:
+    """The prefix of a file's backbone, and the file's name of each of our keys.
+
+    Of the known layouts, the one that most keys of the file fit; the first for a file that fits none.
+    """
+    prefixes = ["encoder.", "encoder.module.", "module.encoder.", "module.", ""]
+    if backbone == "ConvNet":  # whose only module is itself called `encoder`
+        prefixes = [f"{prefix}encoder." for prefix in prefixes] + ["module.", ""]
+    layouts = [(prefix, _names_under(prefix, state, parts)) for prefix in prefixes]
+    return max(layouts, key=lambda layout: len(tensors.keys() & set(layout[1].values())))
+
+
+def _names_under(prefix: str, state: Mapping[str, Any], parts: Method) -> dict[str, str]:
+    names = {}
+    for ours in state:
+        part, _, name = ours.partition(".")
+        module, _, parameter = name.rpartition(".")
+        if part == "adapter":
+            names[ours] = f"{_around(prefix)}{parts.modules[module]}.{parameter}"
+        elif name != "training_steps":  # of our DropBlock schedule; theirs begins anew with each start
+            names[ours] = prefix + name.removeprefix("blocks.")
+    return names
+
+
+def _around(prefix: str) -> str:
+    """The prefix of the whole model in a file whose backbone has this one."""
+    return "module." if prefix.startswith("module.") else ""
+
+
+def _without_classifier(tensors: dict[str, Tensor], prefix: str, path: Path) -> dict[str, Tensor]:
+    classifier = {f"{_around(prefix)}fc.{name}" for name in ("weight", "bias")} & tensors.keys()
+    if classifier:
+        warnings.warn(
+            f"{path}: left out {', '.join(sorted(classifier))}, the classifier of pre-training", stacklevel=4
+        )
+    return {name: value for name, value in tensors.items() if name not in classifier}
+
+
+def _is_transposed(ours: str, parts: Method) -> bool:
+    return parts.transposed and ours.startswith("adapter.") and ours.endswith(".weight")
+
+
+def _flush_denormals(model: FewShotModel) -> None:
+    for value in model.state_dict().values():
+        if value.is_floating_point():
+            value.masked_fill_(value.abs() < torch.finfo(value.dtype).tiny, 0)

@@ -1,0 +1,95 @@
+"""From names to objects: the model that a configuration describes, and the data that it takes."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+import torch
+from torch import nn
+
+from fewset.data.features.table import FeatureTable, list_features, open_features
+from fewset.data.images.store import GENERATED, ImageSet, list_sets, open_set
+from fewset.experiments.config import FEATURES, ModelConfig, Options, Recipe
+from fewset.models.adapters import ADAPTERS
+from fewset.models.backbones import BACKBONES
+from fewset.models.backbones.features import FeatureInput
+from fewset.models.heads import HEADS
+from fewset.models.maml import MamlModel
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.parsing import parse_value
+from fewset.tasks.hashing import mix
+
+# Building
+
+
+def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
+    """What a model takes: the image set of that name or, for the backbone "features", the table."""
+    if config.on_features:
+        return _open_table(name)
+    if name in list_features() and name not in _image_sets():
+        raise UserError(
+            f"{name!r} is a table of features, but the backbone {config.backbone!r} takes images; name an "
+            "image set, or set model.backbone = 'features'"
+        )
+    return open_set(name)
+
+
+def _open_table(name: str) -> FeatureTable:
+    if name in _image_sets() and name not in list_features():
+        raise UserError(
+            f"{name!r} is an image set, but the backbone 'features' takes a table of features; make one with "
+            f"`fewset embed RUN --data {name} --out FILE.npz` and `fewset data import features FILE.npz`"
+        )
+    return open_features(name)
+
+
+def _image_sets() -> set[str]:
+    return {*list_sets(), *GENERATED}
+
+
+def with_dim(recipe: Recipe) -> Recipe:
+    """The recipe with the size of its features: one on a table may leave it out, then it is the table's."""
+    options = recipe.model.backbone_options
+    if not recipe.model.on_features or "dim" in options:
+        return recipe
+    options = {**options, "dim": _open_table(recipe.data.set).dim}
+    return replace(recipe, model=replace(recipe.model, backbone_options=options))
+
+
+def build_model(config: ModelConfig, seed: int = 0) -> FewShotModel:
+    """The model that a configuration names, with initial weights from the seed."""
+    torch.manual_seed(mix(seed, 0, 4))
+    if config.on_features and "dim" not in config.backbone_options:
+        raise UserError("backbone_options.dim is not given: the size of the features, as the table has it")
+    # Not one of BACKBONES: those take images.
+    backbones = {**BACKBONES, FEATURES: FeatureInput}
+    backbone = _build("backbone", backbones, config.backbone, config.backbone_options)
+    if config.maml is not None:
+        model: FewShotModel = MamlModel(backbone, config.maml, config.transductive)
+    else:
+        adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
+        head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)
+        model = FewShotModel(
+            backbone, adapter, head, config.average, config.transductive, config.test_time_flip
+        )
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _build(
+    what: str, registry: Mapping[str, Callable[..., nn.Module]], name: str, options: Options, **given: Any
+) -> nn.Module:
+    if name not in registry:
+        raise unknown_name(what, name, registry)
+    part = registry[name]
+    hints = get_type_hints(part.__init__)
+    parameters = [key for key in inspect.signature(part).parameters if key not in given]
+    for key in options:
+        if key not in parameters:
+            raise unknown_name(f"option of {what} {name!r}", key, parameters)
+    checked = {
+        key: parse_value(hints.get(key, type(value)), value, f"{what}_options.{key}")
+        for key, value in options.items()
+    }
+    return part(**given, **checked)

@@ -1,0 +1,165 @@
+"""What a recipe holds, as frozen dataclasses, and the checks across its tables."""
+
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from fewset.models.maml import MamlConfig
+from fewset.models.model import Average
+from fewset.runtime.errors import UserError
+from fewset.tasks.spec import TaskSpec
+from fewset.training.episodic import TrainConfig
+from fewset.training.pretrain import PretrainConfig
+
+FEATURES = "features"
+"""The backbone of models on a table of features, where others embed images."""
+
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which imported image set, and which of its domains (all when none is named).
+
+    With the backbone "features" `set` is a table of features. `hold_out` is the share of each train class
+    that is not trained on, drawn with the recipe's seed: the generalised setting takes its queries of the
+    seen classes from it.
+    """
+
+    set: str = "strokes"
+    domain: str | None = None
+    hold_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hold_out < 1:
+            raise UserError(f"data.hold_out is {self.hold_out}, expected a share from 0 to less than 1")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Names of the parts and their options (the keyword arguments of the part's class)."""
+
+    backbone: str = "conv4"
+    backbone_options: Options = field(default_factory=dict)
+    adapter: str = "identity"
+    adapter_options: Options = field(default_factory=dict)
+    head: str = "prototype"
+    head_options: Options = field(default_factory=dict)
+    average: Average = "pre"
+    transductive: bool = False
+    test_time_flip: bool = False  # embed, outside training, the mean of each image and its mirror image
+    maml: MamlConfig | None = None  # replaces adapter and head
+
+    renamed: ClassVar = {"mirror": "test_time_flip"}
+
+    @property
+    def on_features(self) -> bool:
+        """Whether the model takes rows of a table of features, not images."""
+        return self.backbone == FEATURES
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """The tasks that a finished run is scored on."""
+
+    split: str = "test"
+    way: int = 5
+    shot: int = 1
+    query: int = 15
+    tasks: int = 10_000
+    seed: int = 0
+
+    @property
+    def spec(self) -> TaskSpec:
+        return TaskSpec(self.way, self.shot, self.query, self.tasks, self.seed)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run. It has either a `[pretrain]` table, for `fewset pretrain`, or a `[train]` table."""
+
+    name: str
+    method: str = ""  # what tables call it; the adapter's name when empty
+    seed: int = 0
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    pretrain: PretrainConfig | None = None
+    train: TrainConfig | None = None
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+
+    def __post_init__(self) -> None:
+        if not self.name or Path(self.name).name != self.name:
+            raise UserError(
+                f"the recipe's name is {self.name!r}, expected a plain name: it names the run directory"
+            )
+        if (self.pretrain is None) == (self.train is None):
+            raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
+        if self.model.maml is not None:
+            _check_maml(self)
+        if self.model.on_features:
+            _check_features(self)
+        if not self.method:
+            object.__setattr__(self, "method", "maml" if self.model.maml else self.model.adapter)
+
+    @property
+    def kind(self) -> Literal["pretrain", "train"]:
+        return "train" if self.pretrain is None else "pretrain"
+
+    @property
+    def init(self) -> str:
+        """Where the weights start from: a run, a path or a released model; empty for random ones."""
+        stage = self.pretrain or self.train
+        return stage.init if stage else ""
+
+
+def _check_maml(recipe: Recipe) -> None:
+    """Refuse what has no meaning for MAML, rather than leave it out silently."""
+    if recipe.train is None:
+        raise UserError(f"recipe {recipe.name!r} has a [model.maml] table, so it needs a [train] table")
+    plain = ModelConfig(recipe.model.backbone, recipe.model.backbone_options)
+    given = replace(recipe.model, maml=None, transductive=False)
+    problems = [f"model.{key}" for key, value in asdict(given).items() if value != getattr(plain, key)]
+    problems += [
+        f"train.{key}"
+        for key in ("rotation_classes", "balance", "freeze_backbone", "frozen_blocks", "freeze_batchnorm")
+        if getattr(recipe.train, key)
+    ]
+    problems += ["train.precision"] if recipe.train.precision != "float32" else []
+    if problems:
+        raise UserError(
+            f"recipe {recipe.name!r} sets {', '.join(problems)}: MAML has no such thing; remove it"
+        )
+
+
+def _check_features(recipe: Recipe) -> None:
+    """Refuse what has no meaning on a table of features, rather than leave it out silently."""
+    if recipe.train is None:
+        raise UserError(
+            f"recipe {recipe.name!r} pre-trains on features, but there are no images to learn them from; "
+            "use a [train] table and `fewset train`"
+        )
+    plain = EvaluateConfig()
+    problems = [f"data.{key}" for key in ("domain", "hold_out") if getattr(recipe.data, key)]
+    problems += [f"model.{key}" for key in ("maml", "test_time_flip") if getattr(recipe.model, key)]
+    problems += [
+        f"train.{key}"
+        for key in (
+            "init",
+            "augment",
+            "rotation_classes",
+            "freeze_backbone",
+            "frozen_blocks",
+            "freeze_batchnorm",
+        )
+        if getattr(recipe.train, key)
+    ]
+    problems += [
+        f"evaluate.{key}"
+        for key in ("split", "way", "query")
+        if getattr(recipe.evaluate, key) != getattr(plain, key)
+    ]
+    if problems:
+        raise UserError(
+            f"recipe {recipe.name!r} sets {', '.join(problems)}: a table of features has no such thing; "
+            "remove it"
+        )

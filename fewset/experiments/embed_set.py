@@ -1,0 +1,71 @@
+"""Embeddings as a file of features, which `fewset data import features` takes, and any other program."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from fewset.data.features.array_files import check_name, write_arrays
+from fewset.data.images.store import SPLITS, ImageSet, open_set
+from fewset.evaluation.embedding import embed_images
+from fewset.experiments.recipes import read_recipe
+from fewset.experiments.run_directory import RECIPE
+from fewset.experiments.weights import load
+from fewset.models.maml import MamlModel
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from fewset.runtime.progress import progress
+
+_ROWS = 1024  # images embedded before their embeddings are written
+
+
+def embed_set(run: Path, out: Path, data: str | None = None, val: bool = False) -> tuple[int, int]:
+    """Embed an image set (by default the run's own) with the backbone of a run; returns the table's shape.
+
+    The classes of the train split are the seen ones, those of the test split the unseen ones, and those of
+    the val split are left out. With `val` they are the unseen classes of a validation setup: then the file
+    has the two setups of the low-shot benchmark, each with half of the seen classes.
+    """
+    check_name(out)
+    if out.exists():
+        raise UserError(f"{out} exists; choose another name, or remove it first")
+    if not (run / RECIPE).exists():
+        raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
+    recipe, model = read_recipe(run / RECIPE), load(run)
+    if recipe.model.on_features or isinstance(model, MamlModel):
+        what = "is on features already" if recipe.model.on_features else "is MAML, which has no embeddings"
+        raise UserError(f"run {recipe.name!r} {what}; take a run with a backbone that embeds images")
+    images = open_set(data or recipe.data.set)
+    chosen = [images.select(split) for split in SPLITS if val or split != "val"]
+    rows = np.concatenate([selection.rows for selection in chosen])
+    classes, labels = np.unique(images.labels[rows], return_inverse=True)
+    split_of = np.zeros(len(classes), dtype=np.int64)
+    split_of[labels] = images.splits[rows]
+    columns = {
+        "labels": labels,
+        "class_names": np.array(images.class_names)[classes],
+        **(_setups(split_of) if val else {"class_split": np.where(split_of == 0, "seen", "unseen")}),
+    }
+    write_arrays(out, columns, (len(rows), model.dim), _pieces(model, images, rows))
+    return len(rows), model.dim
+
+
+def _setups(split_of: Int64[np.ndarray, "classes"]) -> dict[str, Int64[np.ndarray, "_"]]:
+    train, val, test = (np.flatnonzero(split_of == number) for number in range(len(SPLITS)))
+    return {
+        "base_classes_1": train[::2],
+        "novel_classes_1": val,
+        "base_classes_2": train[1::2],
+        "novel_classes_2": test,
+    }
+
+
+def _pieces(
+    model: FewShotModel, images: ImageSet, rows: Int64[np.ndarray, "n"]
+) -> Iterator[Float32[np.ndarray, "_ D"]]:
+    with progress("embedding", len(rows)) as advance:
+        for first in range(0, len(rows), _ROWS):
+            part = rows[first : first + _ROWS]
+            yield embed_images(model, images.images, part).cpu().numpy()
+            advance(len(part))

@@ -1,0 +1,147 @@
+"""A recipe becomes a run directory: train, keep the best weights, score them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from fewset.data.features.table import FeatureTable
+from fewset.data.images.store import ImageSet, open_set
+from fewset.evaluation.embedding import embed_images
+from fewset.evaluation.protocols.low_shot import check_model
+from fewset.experiments.build import build_model, open_data, with_dim
+from fewset.experiments.config import Recipe
+from fewset.experiments.evaluate import Result, evaluate_run, read_result
+from fewset.experiments.recipes import read_recipe, recipe_text
+from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
+from fewset.experiments.weights import initialise, load, save_weights
+from fewset.experiments.zoo import released_models
+from fewset.models.heads import FittedHead
+from fewset.models.model import FewShotModel
+from fewset.runtime import distributed
+from fewset.runtime.devices import pick_device, usable_precision
+from fewset.runtime.errors import UserError
+from fewset.training.batches import trained_items
+from fewset.training.episodic import MetaTraining
+from fewset.training.features import FeatureTraining
+from fewset.training.frozen import FrozenTraining
+from fewset.training.loop import Stage, fit
+from fewset.training.pretrain import Pretraining
+
+Kind = Literal["pretrain", "train"]
+
+CPU = torch.device("cpu")
+
+
+def execute(
+    recipe: Recipe,
+    kind: Kind,
+    out: Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    device: str = "auto",
+    echo: Callable[[str], None] = print,
+) -> Result:
+    """Run a recipe to its end in the directory `out`; returns what `result.json` there holds.
+
+    `say` is given what the user should know at once.
+    """
+    config: Any = getattr(recipe, kind)
+    if config is None:
+        other = "train" if kind == "pretrain" else "pretrain"
+        raise UserError(f"recipe {recipe.name!r} has no [{kind}] table; use `fewset {other}`")
+    run = RunDirectory(out)
+    if resume and distributed.on_main_process(lambda: run.state) == "finished":
+        return read_result(out)
+    if recipe.init and out.resolve() in ((out.parent / recipe.init).resolve(), Path(recipe.init).resolve()):
+        raise UserError(f"{out} would start from itself; name the new run with --set name=NAME or --out")
+    recipe = with_dim(recipe)
+    where = pick_device(device)
+    precision, note = usable_precision(config.precision, where)
+    changes: Any = {kind: replace(config, precision=precision)}
+    stage = stage_for(replace(recipe, **changes), out.parent, where)
+
+    def begin() -> None:
+        text = recipe_text(recipe)
+        if resume and (out / RECIPE).exists() and read_recipe(out / RECIPE) == recipe:
+            text = (out / RECIPE).read_text(encoding="utf-8")  # of a version that did not know every key
+        processes = distributed.world_size()
+        run.begin(text, resume, force, device=str(where), precision=precision, processes=processes)
+
+    distributed.on_main_process(begin)
+    start = _start(stage.model, _find_init(recipe.init, out.parent)) if recipe.init else ""
+    for line in filter(None, (note, start)):
+        run.log(line)
+        echo(line)
+    fit(stage, run)
+    _fit_head(stage.model, recipe)
+    distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
+    return evaluate_run(out, device=device)
+
+
+def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage:
+    """The stage of training that a recipe describes; `beside` is where it looks for initial weights."""
+    recipe = with_dim(recipe)
+    data = open_data(recipe.model, recipe.data.set)
+    model = build_model(recipe.model, recipe.seed).to(device)
+    if recipe.init:
+        source = _find_init(recipe.init, beside)
+        if recipe.data.hold_out:
+            _check_held_out(recipe, source)
+        initialise(model, load(source), source)
+    if recipe.pretrain is not None and isinstance(data, ImageSet):
+        return Pretraining(
+            model, data, recipe.pretrain, recipe.seed, recipe.data.domain, recipe.data.hold_out
+        )
+    if recipe.train is None:
+        raise AssertionError("a recipe has [pretrain] or [train]")
+    if isinstance(data, FeatureTable):
+        check_model(model)  # now, not only after the training
+        return FeatureTraining(model, data, recipe.train, recipe.seed)
+    frozen = recipe.train.freeze_backbone or recipe.train.frozen_blocks
+    stage = FrozenTraining if frozen else MetaTraining
+    return stage(model, data, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
+
+
+def _fit_head(model: FewShotModel, recipe: Recipe) -> None:
+    """Give a head that wants them (SimpleShot) the features of the train split."""
+    if isinstance(model.head, FittedHead):
+        images = open_set(recipe.data.set)
+        rows = trained_items(images, recipe.data.domain, recipe.data.hold_out, recipe.seed).rows
+        model.head.fit(embed_images(model, images.images, rows, title="embedding the train split"))
+
+
+def _check_held_out(recipe: Recipe, source: Path) -> None:
+    """Refuse to start from weights that may know the items which this recipe holds out."""
+    first = read_recipe(source / RECIPE) if (source / RECIPE).exists() else None
+    if first is None or (first.data, first.seed) != (recipe.data, recipe.seed):
+        share = recipe.data.hold_out
+        raise UserError(
+            f"recipe {recipe.name!r} holds out items (data.hold_out = {share}), but {source} was not trained "
+            "without the same ones: make it with the same [data] table and seed, "
+            f"`fewset pretrain … --set data.hold_out={share} --set seed={recipe.seed}`, or hold out nothing"
+        )
+
+
+def _start(model: FewShotModel, source: Path) -> str:
+    """Where training starts from, and in what the backbone there is another though its weights fit."""
+    there, here = (repr(each.backbone).splitlines() for each in (load(source), model))
+    lines = zip(there, here, strict=False)
+    other = [f"{old.strip()} there, {new.strip()} here" for old, new in lines if old != new]
+    return f"starts from {source}" + (f", with another backbone: {'; '.join(other)}" if other else "")
+
+
+def _find_init(init: str, beside: Path) -> Path:
+    """The weights that training starts from: a run beside the new one, a path, or a released model."""
+    released = released_models()
+    for candidate in (beside / init, Path(init), *([released[init]] if init in released else [])):
+        if candidate.exists():
+            return candidate
+    raise UserError(
+        f"init is {init!r}, but there is no such run in {beside}, no such path and no such released model "
+        f"({', '.join(released) or 'there are none'}); make it first with `fewset pretrain`, or start from "
+        "elsewhere with --set train.init=PATH (pretrain.init for a pre-training; empty for random weights)"
+    )

@@ -1,0 +1,95 @@
+"""Weights files: safetensors that describe their model, so that nothing else is needed to load them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from fewset.experiments.build import build_model
+from fewset.experiments.config import ModelConfig
+from fewset.experiments.run_directory import WEIGHTS
+from fewset.experiments.zoo import find_model
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import replacing
+from fewset.runtime.parsing import parse, plain
+
+
+def save_weights(model: FewShotModel, config: ModelConfig, path: Path) -> None:
+    """A self-describing weights file: safetensors, with the model's configuration beside the numbers.
+
+    The same weights give the same bytes (one metadata entry: the format does not order several).
+    """
+    description = {"format": 1, "model": plain(config)}
+    tensors = {name: value.detach().contiguous().cpu() for name, value in model.state_dict().items()}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, metadata={"fewset": json.dumps(description, sort_keys=True)})
+
+
+def load(source: str | Path) -> FewShotModel:
+    """The model of a run directory or a weights file, or a released one by its name; ready for evaluation."""
+    path = find_model(source)
+    if path.is_dir():
+        if not (path / WEIGHTS).exists():
+            raise UserError(
+                f"{path} has no {WEIGHTS}: it is not a run directory, or its run is unfinished "
+                "(go on with --resume)"
+            )
+        path = path / WEIGHTS
+    return load_weights(path)[0]
+
+
+def load_weights(path: Path) -> tuple[FewShotModel, ModelConfig]:
+    """The model of a weights file, in evaluation mode. Every key must match."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            description = (file.metadata() or {}).get("fewset")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is not a weights file: {error}") from None
+    if description is None:
+        raise UserError(
+            f"{path} has no fewset description; for the authors' files use `fewset import-weights`"
+        )
+    config: ModelConfig = parse(ModelConfig, json.loads(description)["model"], "model.")
+    model = build_model(config)
+    load_state(model, tensors, path)
+    return model.eval(), config
+
+
+def load_state(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: object) -> None:
+    """Load a state dict in which every key must match; the error names those that do not."""
+    check_state(tensors, _shapes(module), source)
+    module.load_state_dict(dict(tensors))
+
+
+def check_state(
+    tensors: Mapping[str, torch.Tensor], shapes: Mapping[str, torch.Size], source: object
+) -> None:
+    """Refuse a state dict with other keys or shapes than these; the error names what does not fit."""
+    problems = [f"missing {name}" for name in shapes if name not in tensors]
+    problems += [f"unexpected {name}" for name in tensors if name not in shapes]
+    problems += [
+        f"{name} has shape {tuple(tensors[name].shape)}, expected {tuple(shape)}"
+        for name, shape in shapes.items()
+        if name in tensors and tensors[name].shape != shape
+    ]
+    if problems:
+        raise UserError(f"the weights in {source} do not fit the model: {'; '.join(problems)}")
+
+
+def initialise(model: FewShotModel, source: FewShotModel, where: object) -> None:
+    """Start from another model's backbone; from its adapter and head too when they are of the same kind."""
+    load_state(model.backbone, source.backbone.state_dict(), where)
+    for part in ("adapter", "head"):
+        mine, theirs = getattr(model, part), getattr(source, part)
+        if type(mine) is type(theirs) and _shapes(mine) == _shapes(theirs):
+            mine.load_state_dict(theirs.state_dict())
+
+
+def _shapes(module: nn.Module) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in module.state_dict().items()}

@@ -1,0 +1,62 @@
+"""Released models: trained weights that come with the package and are known by name.
+
+A released model is a directory `NAME/` with two files of the run that made it, its recipe and its weights.
+"""
+
+import shutil
+from pathlib import Path
+
+from fewset.experiments.run_directory import RECIPE, WEIGHTS
+from fewset.runtime import distributed
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.files import replacing_directory
+from fewset.runtime.packaged import packaged_directory
+
+_FILES = (RECIPE, WEIGHTS)
+
+
+def released_models() -> dict[str, Path]:
+    """The directories of the released models by name."""
+    return {
+        file.parent.name: file.parent for file in sorted(packaged_directory("weights").glob(f"*/{WEIGHTS}"))
+    }
+
+
+def find_model(source: str | Path) -> Path:
+    """A run directory or weights file by its path, or else a released model by its name."""
+    if Path(source).exists():
+        return Path(source)
+    models = released_models()
+    if str(source) not in models:
+        raise unknown_name("run directory, weights file or released model", str(source), models)
+    return models[str(source)]
+
+
+def run_of(source: Path, runs: Path) -> Path:
+    """A run directory to write results to: that of a path, or a copy of a released model in `runs`."""
+    model = find_model(source)
+    if model == source:
+        return source
+    run = runs / model.name
+    distributed.on_main_process(lambda: copy_model(model, run))
+    return run
+
+
+def is_copy(run: Path, model: Path) -> bool:
+    """Whether a run directory has the weights and the recipe of a released model."""
+    return all(
+        (run / file).is_file() and (run / file).read_bytes() == (model / file).read_bytes() for file in _FILES
+    )
+
+
+def copy_model(model: Path, run: Path) -> None:
+    """Make a run directory of a released model; a copy that is there already stays as it is."""
+    if not run.exists():
+        with replacing_directory(run) as copy:
+            for file in _FILES:
+                shutil.copyfile(model / file, copy / file)
+    elif not is_copy(run, model):
+        raise UserError(
+            f"{run} is not a copy of the released model {model.name!r}, but where one would go: for what is "
+            f"there say {run}, for the released model move it away first"
+        )

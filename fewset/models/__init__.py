@@ -1,0 +1,1 @@
+"""Backbone, adapter and head, and the model that they make."""

@@ -1,0 +1,36 @@
+"""Set-to-set functions. One file each; a new one is one class with `@register_adapter("name")`.
+
+An adapter is built as `Adapter(dim, **options)` and called as `adapter(items, context)`:
+
+* `items` (B, S, D): the sets to adapt, `B` of them at once, that never influence each other;
+* `context` (B, C, D) or None: unlabelled items that inform the adaptation but are not adapted
+  (the queries, in the transductive setting);
+* the result (B, S, D): each item adapted to its set.
+
+An adapter with the class attribute `uses_labels = True` is also given `labels` (B, S), the class of each
+item within its set. One with `equivariant = False` says that it depends on the order of the set.
+"""
+
+from typing import Any, Protocol
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fewset.runtime.registry import Registry
+
+
+class SetToSet(Protocol):
+    """What the model asks of an adapter."""
+
+    def __call__(
+        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None, **labels: Any
+    ) -> Float[Tensor, "B S D"]: ...
+
+
+ADAPTERS: Registry[type[nn.Module]] = Registry("adapter", __name__)
+register_adapter = ADAPTERS.register
+
+
+def count_parameters(module: nn.Module) -> int:
+    """How many numbers a module learns."""
+    return sum(parameter.numel() for parameter in module.parameters())

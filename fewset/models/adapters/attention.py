@@ -1,0 +1,93 @@
+"""The Transformer of FEAT: self-attention over the set (Ye et al., CVPR 2020, sections 4.2 and B.4)."""
+
+from math import sqrt
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fewset.models.adapters import register_adapter
+from fewset.runtime.errors import UserError
+
+
+class AttentionLayer(nn.Module):
+    """ψ = LayerNorm(φ + dropout(W_FC attention(φ))), multi-head, no feed-forward part.
+
+    As in the authors' runs: no bias in W_Q, W_K, W_V; a bias in W_FC; post-norm. Each head has the full
+    width `dim`, so one head gives the paper's number of parameters (16,576 at 64-d).
+    """
+
+    def __init__(
+        self, dim: int, heads: int, attention_dropout: float, dropout: float, zero_start: bool
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_dropout = attention_dropout
+        self.to_query = nn.Linear(dim, heads * dim, bias=False)
+        self.to_key = nn.Linear(dim, heads * dim, bias=False)
+        self.to_value = nn.Linear(dim, heads * dim, bias=False)
+        self.to_output = nn.Linear(heads * dim, dim)
+        self.dropout = nn.Dropout(dropout)
+        self.norm = nn.LayerNorm(dim)
+        for projection in (self.to_query, self.to_key, self.to_value):
+            nn.init.normal_(projection.weight, std=sqrt(2 / (dim + dim)))
+        nn.init.xavier_normal_(self.to_output.weight)
+        if zero_start:
+            nn.init.zeros_(self.to_output.weight)
+            nn.init.zeros_(self.to_output.bias)
+
+    def forward(
+        self, items: Float[Tensor, "B S D"], attended: Float[Tensor, "B P D"]
+    ) -> Float[Tensor, "B S D"]:
+        query, key, value = (
+            projection(rows).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for projection, rows in (
+                (self.to_query, items),
+                (self.to_key, attended),
+                (self.to_value, attended),
+            )
+        )
+        values = F.scaled_dot_product_attention(
+            query, key, value, dropout_p=self.attention_dropout if self.training else 0.0
+        )
+        adapted = self.dropout(self.to_output(values.transpose(1, 2).flatten(2)))
+        result: Tensor = self.norm(items + adapted)
+        return result
+
+
+@register_adapter("attention")
+class Attention(nn.Module):
+    """FEAT. The context joins the set as queries, keys and values, and is dropped from the result.
+
+    So the context is adapted from layer to layer like the items; the last layer, whose context rows nobody
+    reads, adapts the items alone.
+
+    With `zero_start` W_FC begins as zero, so that what is learned starts from the LayerNorm of the
+    embeddings: for weights that are good without an adapter, where a random one first has to be unlearned.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 1,
+        layers: int = 1,
+        attention_dropout: float = 0.1,
+        dropout: float = 0.5,
+        zero_start: bool = False,
+    ) -> None:
+        super().__init__()
+        if heads < 1 or layers < 1:
+            raise UserError(f"attention needs at least 1 head and 1 layer, got {heads} and {layers}")
+        self.layers = nn.ModuleList(
+            AttentionLayer(dim, heads, attention_dropout, dropout, zero_start) for _ in range(layers)
+        )
+
+    def forward(
+        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
+    ) -> Float[Tensor, "B S D"]:
+        joined = items if context is None else torch.cat([items, context], dim=1)
+        for layer in self.layers[:-1]:
+            joined = layer(joined, joined)
+        adapted: Tensor = self.layers[-1](joined[:, : items.shape[1]], joined)
+        return adapted

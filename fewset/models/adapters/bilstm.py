@@ -1,0 +1,33 @@
+"""A bidirectional LSTM over the set, read as a sequence (Ye et al., CVPR 2020, sections 4.2 and B.1)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fewset.models.adapters import register_adapter
+from fewset.runtime.errors import UserError
+
+
+@register_adapter("bilstm")
+class BiLSTM(nn.Module):
+    """ψ = φ + [forward; backward], each direction half as wide as the embedding.
+
+    The result depends on the order of the set. The context is read after the items, so it reaches them
+    through the backward direction. The initial state is zero; the authors' published code draws a random
+    one at every call, so that two evaluations of one task differ.
+    """
+
+    equivariant = False
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        if dim % 2:
+            raise UserError(f"bilstm needs an even embedding size, got {dim}: each direction makes one half")
+        self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
+
+    def forward(
+        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
+    ) -> Float[Tensor, "B S D"]:
+        sequence = items if context is None else torch.cat([items, context], dim=1)
+        hidden: Tensor = self.lstm(sequence)[0]
+        return items + hidden[:, : items.shape[1]]

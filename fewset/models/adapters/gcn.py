@@ -1,0 +1,77 @@
+"""A graph convolutional network over the set (Ye et al., CVPR 2020, sections 4.2 and B.3)."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from fewset.models.adapters import register_adapter
+from fewset.models.similarity import negative_squared_euclidean
+from fewset.runtime.errors import unknown_name
+
+
+def label_graph(labels: Int[Tensor, "B S"]) -> Bool[Tensor, "B S S"]:
+    """Whether two items are of one class, each item with itself included."""
+    return labels.unsqueeze(-1) == labels.unsqueeze(-2)
+
+
+def similarity_graph(nodes: Float[Tensor, "B S D"]) -> Float[Tensor, "B S S"]:
+    """exp(-|a - b|² / mean): 1 for a node with itself, 1/e at the mean squared distance of the set's pairs.
+
+    Measured by the set's own mean, the graph is the same for embeddings of any scale.
+    """
+    size = nodes.shape[1]
+    # The clamp takes away what rounding leaves below 0 between equal nodes.
+    distance = (-negative_squared_euclidean(nodes, nodes)).clamp(min=0)
+    distance = distance * (1 - torch.eye(size, dtype=nodes.dtype, device=nodes.device))
+    mean = distance.sum(dim=(1, 2), keepdim=True) / max(1, size * (size - 1))
+    return torch.exp(-distance / mean.clamp(min=torch.finfo(nodes.dtype).tiny))
+
+
+@register_adapter("gcn")
+class GCN(nn.Module):
+    """Two propagations Φ ← ReLU(S Φ W + b), d → 4d → d, with S = D^-1/2 (A + I) D^-1/2.
+
+    `graph` says what A is:
+
+    * "labels": 1 between items of one class. Where each class has one item (one shot, or shots averaged
+      before the adaptation) this graph has no edges, S is the identity, and the function is the same small
+      network on each item by itself. Items without a label (the context, or all if no labels are given)
+      have no edges either, so the context changes nothing.
+    * "similarity": `similarity_graph` over the items and the context. Labels are not used.
+
+    `as_published` is the arithmetic of the authors' code, ψ = φ + S ReLU(S Φ W₁ + b₁) W₂ + b₂: the input is
+    added and the last ReLU is missing. (Theirs normalises as D^-1 (A + I), which is the same for a label
+    graph.) The dropout after the first propagation is theirs, too, and is not in the paper.
+    """
+
+    uses_labels = True
+
+    def __init__(
+        self, dim: int, graph: str = "labels", dropout: float = 0.5, as_published: bool = False
+    ) -> None:
+        super().__init__()
+        if graph not in ("labels", "similarity"):
+            raise unknown_name("graph", graph, ("labels", "similarity"))
+        self.graph, self.as_published = graph, as_published
+        self.first, self.second = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        items: Float[Tensor, "B S D"],
+        context: Float[Tensor, "B C D"] | None = None,
+        labels: Int[Tensor, "B S"] | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        if self.graph == "similarity":
+            nodes = items if context is None else torch.cat([items, context], dim=1)
+            edges = similarity_graph(nodes)
+        else:
+            nodes = items
+            own = torch.arange(items.shape[1], device=items.device).expand(len(items), -1)
+            edges = label_graph(own if labels is None else labels).to(items.dtype)
+        scale = edges.sum(dim=-1, keepdim=True).rsqrt()
+        spread = scale * edges * scale.mT
+        hidden = self.dropout(F.relu(self.first(spread @ nodes)))
+        adapted: Tensor = self.second(spread @ hidden)[:, : items.shape[1]]
+        return items + adapted if self.as_published else F.relu(adapted)

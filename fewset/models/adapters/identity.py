@@ -1,0 +1,22 @@
+"""No adaptation: with this adapter the model is a Prototypical Network."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fewset.models.adapters import register_adapter
+
+
+@register_adapter("identity")
+class Identity(nn.Module):
+    """Returns the items as they are."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(
+        self,
+        items: Float[Tensor, "B S D"],
+        context: Float[Tensor, "B C D"] | None = None,  # noqa: ARG002
+    ) -> Float[Tensor, "B S D"]:
+        return items

@@ -1,0 +1,33 @@
+"""Backbones: images in, embeddings out. One file each, `@register_backbone("name")`.
+
+The contract: `Backbone(input_size=…, mean=…, std=…, **options)` maps normalised images (B, 3, H, W) to
+(B, `dim`), and has the attributes `dim`, `input_size`, `mean`, `std`. Input size, mean and deviation
+belong to the weights, never to the image set: they are stored with them.
+"""
+
+from typing import Protocol
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fewset.runtime.registry import Registry
+
+Channels = tuple[float, float, float]
+
+IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
+IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
+
+
+class Backbone(Protocol):
+    """What the model asks of a backbone."""
+
+    dim: int
+    input_size: int
+    mean: Channels
+    std: Channels
+
+    def __call__(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]: ...
+
+
+BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
+register_backbone = BACKBONES.register

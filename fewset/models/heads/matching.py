@@ -1,0 +1,44 @@
+"""Matching Network's head: attention to every shot."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.heads import checked_temperature, register_head
+from fewset.models.similarity import (
+    cosine,
+    one_sided_cosine,
+)
+
+
+@register_head("matching")
+class MatchingHead(nn.Module):
+    """Matching Network (Vinyals et al., 2016, as in supplement A of the paper); wants `average="post"`.
+
+    A query attends to all shots of the task, softmax(cosine / temperature), and the probability of a class
+    is the attention that its shots get. The logits are the logarithms of these probabilities.
+
+    `as_published` is the arithmetic of the authors' code: the logit of a class is the sum over its shots of
+    the one-sided cosine, divided by the temperature, without a softmax over the shots. With one shot it
+    differs from the paper by the scale |q| of each query alone; with more shots it is a comparison with the
+    mean of the normalised shots rather than with the nearest of them.
+    """
+
+    def __init__(self, dim: int, temperature: float = 1.0, as_published: bool = False) -> None:
+        super().__init__()
+        self.dim = dim
+        self.similarity = one_sided_cosine if as_published else cosine
+        self.temperature = checked_temperature(temperature)
+        self.as_published = as_published
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        scores = self.similarity(query, support.flatten(1, 2)) / self.temperature
+        scores = scores.reshape(*scores.shape[:2], *support.shape[1:3])
+        if mask is not None:
+            scores = scores.masked_fill(~mask.unsqueeze(1), 0.0 if self.as_published else -torch.inf)
+        return scores.sum(dim=-1) if self.as_published else scores.logsumexp(dim=-1).log_softmax(dim=-1)

@@ -1,0 +1,27 @@
+"""ProtoNet's head: similarity to the class means."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.heads import checked_temperature, register_head
+from fewset.models.similarity import find_similarity
+from fewset.tasks.episode import prototypes
+
+
+@register_head("prototype")
+class PrototypeHead(nn.Module):
+    """Similarity to the mean of each class's rows, divided by the temperature (Snell et al., 2017)."""
+
+    def __init__(self, dim: int, similarity: str = "euclidean", temperature: float = 1.0) -> None:
+        super().__init__()
+        self.dim = dim
+        self.similarity = find_similarity(similarity)
+        self.temperature = checked_temperature(temperature)
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        return self.similarity(query, prototypes(support, mask)) / self.temperature

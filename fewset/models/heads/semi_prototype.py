@@ -1,0 +1,43 @@
+"""Semi-ProtoNet's head: prototypes refined with the queries."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.heads import checked_temperature, register_head
+from fewset.models.similarity import find_similarity
+from fewset.runtime.errors import UserError
+from fewset.tasks.episode import prototypes
+
+
+@register_head("semi_prototype")
+class SemiPrototypeHead(nn.Module):
+    """Semi-ProtoNet: prototypes refined with the queries as unlabelled items (Ren et al., 2018).
+
+    Soft k-means: a query belongs to each class by softmax(similarity / temperature), and counts in the
+    class's mean by that share, beside the shots that count 1 each. So it wants `average="post"`, else the
+    shots of a class together count 1. `steps` refinements; none is the prototype head.
+    """
+
+    def __init__(
+        self, dim: int, similarity: str = "euclidean", temperature: float = 1.0, steps: int = 1
+    ) -> None:
+        super().__init__()
+        if steps < 0:
+            raise UserError(f"steps is {steps}, expected 0 or more")
+        self.dim, self.steps = dim, steps
+        self.similarity = find_similarity(similarity)
+        self.temperature = checked_temperature(temperature)
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        shots = support.new_ones(support.shape[:3]) if mask is None else mask.to(support.dtype)
+        shots = shots.sum(dim=2).unsqueeze(-1)
+        labelled = centres = prototypes(support, mask)
+        for _ in range(self.steps):
+            share = (self.similarity(query, centres) / self.temperature).softmax(dim=-1).mT
+            centres = (shots * labelled + share @ query) / (shots + share.sum(dim=-1, keepdim=True))
+        return self.similarity(query, centres) / self.temperature

@@ -1,0 +1,61 @@
+"""SimpleShot's head: nearest centroid of transformed features."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.heads import checked_temperature, register_head
+from fewset.models.similarity import (
+    negative_squared_euclidean,
+)
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.tasks.episode import prototypes
+
+
+@register_head("simple_shot")
+class SimpleShotHead(nn.Module):
+    """The nearest centroid of transformed features, squared Euclidean (Wang et al., 2019); `average="post"`.
+
+    `transform` is applied to every feature before the centroids are taken: "none", "l2n" (length 1) or
+    "cl2n" (less the mean of the training features, then length 1). For "cl2n" call `fit` once.
+    """
+
+    mean: Tensor
+
+    def __init__(self, dim: int, transform: str = "none", temperature: float = 1.0) -> None:
+        super().__init__()
+        if transform not in ("none", "l2n", "cl2n"):
+            raise unknown_name("transform", transform, ("none", "l2n", "cl2n"))
+        self.dim, self.transform = dim, transform
+        self.similarity = negative_squared_euclidean
+        self.temperature = checked_temperature(temperature)
+        # NaN until `fit`, so that "not fitted" survives saving and loading.
+        if transform == "cl2n":
+            self.register_buffer("mean", torch.full((dim,), torch.nan))
+
+    def fit(self, features: Float[Tensor, "items D"]) -> None:
+        """Take the mean of the training features, where the transform needs it."""
+        if self.transform == "cl2n":
+            self.mean.copy_(features.mean(dim=0))
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        centroids = prototypes(self._transformed(support), mask)
+        return self.similarity(self._transformed(query), centroids) / self.temperature
+
+    def _transformed(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        if self.transform == "none":
+            return features
+        if self.transform == "cl2n":
+            if self.mean.isnan().any():
+                raise UserError(
+                    "transform 'cl2n' subtracts the mean of the training features, and it is not set; "
+                    "call head.fit(features of the training split) first, or use transform='l2n'"
+                )
+            features = features - self.mean
+        return F.normalize(features, dim=-1)

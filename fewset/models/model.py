@@ -1,0 +1,135 @@
+"""FewShotModel = backbone + adapter + head. Identity as adapter is ProtoNet, attention is FEAT."""
+
+from copy import copy
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from fewset.models.adapters.identity import Identity
+from fewset.models.layers.folding import fold
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.tasks.episode import class_major_labels, prototypes
+
+Average = Literal["pre", "post"]
+
+
+class FewShotModel(nn.Module):
+    """Classifies the queries of many tasks at once; keeps no state of any task.
+
+    `average` says when the shots of a class become one: before the adaptation ("pre", the paper's
+    default: the set is the prototypes) or after it ("post": the set is all the shots).
+
+    A `transductive` model takes the queries of a task as the context of its adaptation, where no other
+    context is given: then the prediction for a query depends on the other queries of its task.
+
+    A `test_time_flip` model embeds, outside training, each image and its mirror image, and takes the mean.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        adapter: nn.Module,
+        head: nn.Module,
+        average: str = "pre",
+        transductive: bool = False,
+        test_time_flip: bool = False,
+    ) -> None:
+        super().__init__()
+        if average not in get_args(Average):
+            raise unknown_name("average", average, get_args(Average))
+        self.backbone, self.adapter, self.head = backbone, adapter, head
+        self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
+
+    @property
+    def dim(self) -> int:
+        """The embedding size, which the backbone knows."""
+        return self.backbone.dim  # type: ignore[return-value]
+
+    @property
+    def input_size(self) -> int:
+        """Pixels a side of the images that the backbone takes."""
+        return self.backbone.input_size  # type: ignore[return-value]
+
+    def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
+        """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""
+        mean, std = (
+            torch.tensor(values, device=images.device).view(1, 3, 1, 1)
+            for values in (self.backbone.mean, self.backbone.std)
+        )
+        return images.mul(1 / (255 * std)).sub_(mean / std)
+
+    def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        """Embeddings of images: bytes (uint8) are normalised first, floats are taken as normalised."""
+        if images.dtype == torch.uint8:
+            images = self.prepare(images)
+        return self.embed_normalised(images.contiguous(memory_format=torch.channels_last))
+
+    def embed_normalised(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        """Embeddings of normalised images, in the memory format that they have."""
+        embedded: Tensor = self.backbone(images)
+        if self.test_time_flip and not self.training:
+            embedded = (embedded + self.backbone(images.flip(3))) / 2
+        return embedded
+
+    def folded(self, images: Shaped[Tensor, "B 3 H W"]) -> "FewShotModel":
+        """This model with a backbone that embeds faster (`fold`, tried on these images), to evaluate.
+
+        Adapter and head are the same objects; the model itself stays as it is.
+        """
+        twin = copy(self)
+        twin._modules = dict(self._modules)
+        prepared = self.prepare(images).contiguous(memory_format=torch.channels_last)
+        twin.backbone = fold(self.backbone, prepared)
+        return twin
+
+    def adapt(
+        self,
+        support: Float[Tensor, "T N K D"],
+        context: Float[Tensor, "T C D"] | None = None,
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T N J D"]:
+        """The support adapted to its task: one row a class (`average="pre"`) or one a shot ("post")."""
+        if mask is not None and not mask.any(dim=2).all():
+            raise UserError("a class has no shot: the mask must mark at least one item of each class")
+        if self.average == "pre":
+            support = prototypes(support, mask).unsqueeze(2)
+        elif mask is not None and not mask.all() and not isinstance(self.adapter, Identity):
+            raise UserError(
+                "shots that differ by class need average='pre': this model adapts every shot by itself"
+            )
+        tasks, way, rows = support.shape[:3]
+        adapted = self.transform(
+            support.flatten(1, 2), context, class_major_labels(tasks, way, rows, support.device)
+        )
+        return adapted.view(tasks, way, rows, -1)
+
+    def transform(
+        self,
+        items: Float[Tensor, "B S D"],
+        context: Float[Tensor, "B C D"] | None,
+        labels: Shaped[Tensor, "B S"],
+    ) -> Float[Tensor, "B S D"]:
+        """The adapter on bare sets; it is given the labels if it says that it uses them."""
+        extra: dict[str, Any] = {"labels": labels} if getattr(self.adapter, "uses_labels", False) else {}
+        adapted: Tensor = self.adapter(items, context, **extra)
+        return adapted
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        context: Float[Tensor, "T C D"] | None = None,
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        """Logits from embeddings.
+
+        `context` holds unlabelled items that inform the adaptation (transductive: the queries); `mask`
+        marks the shots that count when classes have different numbers of them.
+        """
+        if context is None and self.transductive:
+            context = query
+        adapted = self.adapt(support, context, mask)
+        logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
+        return logits

@@ -1,0 +1,300 @@
+"""The studies: one function for each table or figure of the paper.
+
+A new one is a function from a `StudyRunner` to a `Plan`, and a line in `STUDIES`.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from fewset.data.features.importer import import_features
+from fewset.data.features.table import list_features
+from fewset.experiments.embed_set import embed_set
+from fewset.paper.plan import Entry, Plan, Run
+from fewset.paper.qualitative import LOOKED_AT, picture_tasks
+from fewset.paper.runner import StudyRunner
+from fewset.runtime.errors import UserError
+from fewset.tasks.spec import TaskSpec
+
+ADAPTERS = {"ProtoNet": "protonet", "BiLSTM": "bilstm", "DeepSets": "deepsets", "GCN": "gcn", "FEAT": "feat"}
+METHODS = {"MatchNet": "matchnet", "SimpleShot": "simpleshot", **ADAPTERS}
+SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
+HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
+
+
+def benchmark(_: StudyRunner) -> Plan:
+    """The main table: every method at 1 and 5 shots."""
+    return Plan(
+        "Few-shot classification",
+        _entries(
+            Entry(row, column, Run(method, shot))
+            for row, method in METHODS.items()
+            for column, shot in SHOTS.items()
+        ),
+        corner="method",
+    )
+
+
+def ways(_: StudyRunner) -> Plan:
+    """Interpolation and extrapolation: trained at 5 or 20 ways, scored at 5 to 20."""
+    return Plan(
+        "Tasks with other ways than in training",
+        _entries(
+            Entry(
+                row,
+                str(way),
+                Run(method, shot, *(("20-way", ("train.way=20", "train.query=5")) if trained == 20 else ())),
+                panel=f"{shot}-shot, trained {trained}-way",
+                tasks={"way": way},
+            )
+            for shot in SHOTS.values()
+            for trained in (5, 20)
+            for row, method in ADAPTERS.items()
+            for way in (5, 10, 15, 20)
+        ),
+        corner="method",
+        columns_title="ways",
+        layout="lines",
+        notes=("Training tasks have 15 queries a class at 5 ways and 5 at 20 ways.",),
+    )
+
+
+def transductive(_: StudyRunner) -> Plan:
+    """Queries classified one by one, and together."""
+    rows = {
+        "ProtoNet": ("protonet", None),
+        "FEAT": ("feat", None),
+        "Semi-ProtoNet": ("protonet", "semi-protonet"),
+        "FEAT†": ("feat", "dagger"),
+        "FEAT‡": ("feat", "double-dagger"),
+    }
+    return Plan(
+        "Transductive few-shot classification",
+        _entries(
+            Entry(
+                row,
+                column,
+                Run(method, shot),
+                setting="transductive" if variant else "standard",
+                options={"variant": variant} if variant else {},
+            )
+            for row, (method, variant) in rows.items()
+            for column, shot in SHOTS.items()
+        ),
+        corner="method",
+        notes=(
+            "† adapts the labelled items together with the queries; ‡ also refines the prototypes with the "
+            "adapted queries, as Semi-ProtoNet does. The models are those of the first two rows, trained "
+            "without queries in the set.",
+        ),
+    )
+
+
+def generalised(_: StudyRunner) -> Plan:
+    """Seen and unseen classes together, with the curve of one against the other."""
+    scores = {"SEEN": "seen", "UNSEEN": "unseen", "COMBINED": "combined", "harmonic mean": "harmonic"}
+    return Plan(
+        "Generalised few-shot classification",
+        _entries(
+            Entry(
+                row,
+                column,
+                Run(method, shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
+                panel=f"{shot}-shot learning",
+                setting="generalised",
+                score=score,
+            )
+            for shot in SHOTS.values()
+            for row, method in (("ProtoNet", "protonet"), ("FEAT", "feat"))
+            for column, score in scores.items()
+        ),
+        corner="method",
+        notes=(
+            "COMBINED and the harmonic mean (of seen and unseen accuracy among all classes) are at the "
+            "constant that was chosen on validation tasks.",
+        ),
+    )
+
+
+def cross_domain(runner: StudyRunner) -> Plan:
+    """Trained in one domain; shots from it or another, queries from it or another."""
+    domains = runner.images.domain_names
+    if len(domains) < 2:
+        raise UserError(
+            f"the set {runner.images.name!r} has {len(domains) or 'no'} domains, but this study needs two; "
+            "import one with `fewset data import domains`"
+        )
+    trained = runner.recipe(Run("pretrain")).data.domain or domains[0]
+    other = next(domain for domain in domains if domain != trained)
+    columns = {"A → A": (trained, trained), "A → B": (trained, other), "B → B": (other, other)}
+    rows = {"Supervised": "pretrain", "ProtoNet": "protonet", "FEAT": "feat"}
+
+    def run(method: str) -> Run:
+        return Run(method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",))
+
+    def pictures(out: Path) -> list[Path]:
+        spec = TaskSpec(way=5, shot=1, query=5, tasks=LOOKED_AT, seed=0)
+        return picture_tasks(runner.make(run("feat")), runner.images, trained, other, spec, out)
+
+    return Plan(
+        f"Few-shot domain generalisation, trained on {trained}",
+        _entries(
+            Entry(
+                row,
+                f"{support} → {query}",
+                Run(
+                    method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",)
+                ),
+                setting="cross-domain",
+                options={"support_domain": support, "query_domain": query},
+            )
+            for row, method in rows.items()
+            for support, query in columns.values()
+        ),
+        corner="method",
+        column_keys={f"{support} → {query}": key for key, (support, query) in columns.items()},
+        pictures=pictures,
+    )
+
+
+def low_shot(runner: StudyRunner) -> Plan:
+    """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior."""
+    table = runner.features or _features_of_the_set(runner)
+    panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
+    rows = {"ProtoNet": "protonet", "SimpleShot": "simpleshot", "FEAT": "feat"}
+    own = f"{runner.on}/low-shot"
+    on = own if runner.has(Run("feat", on=own)) else "low-shot"
+    return Plan(
+        "Large-scale low-shot learning, top-5 accuracy",
+        _entries(
+            Entry(
+                row,
+                f"{shot}-shot",
+                Run(method, None, table, (f"data.set={table}",), on=on),
+                panel=panel,
+                setting="low-shot",
+                tasks={"shot": shot},
+                score=score,
+            )
+            for panel, score in panels.items()
+            for row, method in rows.items()
+            for shot in (1, 2, 5, 10, 20)
+        ),
+        corner="method",
+        layout="lines",
+    )
+
+
+def _features_of_the_set(runner: StudyRunner) -> str:
+    """The table of the set's images as its pre-trained backbone embeds them; made when it is not there."""
+    run = runner.make(Run("pretrain"))
+    if run.name not in list_features():
+        file = run.with_suffix(".npz")
+        embed_set(run, file)
+        import_features(file, run.name)
+    return run.name
+
+
+def adaptation(_: StudyRunner) -> Plan:
+    """The embeddings before and after adaptation."""
+    return Plan(
+        "Before against after adaptation",
+        _entries(
+            Entry(row, column, Run("feat", shot), score=score)
+            for row, score in (("Pre-Adapt", "before"), ("Post-Adapt", ""))
+            for column, shot in SHOTS.items()
+        ),
+        corner="embeddings",
+    )
+
+
+def averaging(_: StudyRunner) -> Plan:
+    """The mean of each class before or after the set-to-set function."""
+    columns = {
+        "Pre-Avg": Run("feat", 5),
+        "Post-Avg": Run("feat", 5, "post-average", ('model.average="post"',)),
+    }
+    return Plan(
+        "Averaging before or after adaptation",
+        _entries(
+            Entry(str(shot), column, run, tasks={"shot": shot})
+            for shot in (5, 15, 30)
+            for column, run in columns.items()
+        ),
+        corner="shots",
+        notes=("Both models are trained on 5-shot tasks.",),
+    )
+
+
+def heads(_: StudyRunner) -> Plan:
+    """The number of heads of the Transformer."""
+    return _ablation("Number of heads", "heads", "model.adapter_options.heads", (1, 2, 4, 8), usual=1)
+
+
+def layers(_: StudyRunner) -> Plan:
+    """The number of layers of the Transformer."""
+    return _ablation("Number of layers", "layers", "model.adapter_options.layers", (1, 2, 3), usual=1)
+
+
+def contrastive(_: StudyRunner) -> Plan:
+    """The weight of the contrastive term."""
+    return _ablation("Weight of the contrastive term", "weight", "train.balance", (10, 1, 0.1, 0.01))
+
+
+def similarity(_: StudyRunner) -> Plan:
+    """Cosine similarity, with a temperature of its own, against Euclidean distance."""
+    changes = (
+        'model.head_options.similarity="cosine"',
+        "model.head_options.temperature=0.1",
+        "train.contrastive_temperature=0.1",
+    )
+    rows = {"Cosine": ("cosine", changes), "Euclidean": ("", ())}
+    return Plan(
+        "Cosine similarity against Euclidean distance",
+        _entries(
+            Entry(row, column, Run("feat", shot, *changed))
+            for row, changed in rows.items()
+            for column, shot in SHOTS.items()
+        ),
+        corner="similarity",
+        notes=("Cosines are divided by a temperature of 0.1, distances by that of the recipe.",),
+    )
+
+
+def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual: float | None = None) -> Plan:
+    """FEAT with one key of its recipe at each of the values; at the usual one it is the recipe as it is."""
+    return Plan(
+        title,
+        _entries(
+            Entry(
+                str(value),
+                column,
+                Run("feat", shot, *(() if value == usual else (f"{corner}-{value}", (f"{key}={value}",)))),
+            )
+            for value in values
+            for column, shot in SHOTS.items()
+        ),
+        corner=corner,
+    )
+
+
+def _entries(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    return tuple(entries)
+
+
+ABLATIONS: dict[str, Callable[[StudyRunner], Plan]] = {
+    "adaptation": adaptation,
+    "averaging": averaging,
+    "heads": heads,
+    "layers": layers,
+    "contrastive": contrastive,
+    "similarity": similarity,
+}
+STUDIES: dict[str, Callable[[StudyRunner], Plan]] = {
+    "benchmark": benchmark,
+    "ways": ways,
+    "transductive": transductive,
+    "generalised": generalised,
+    "cross-domain": cross_domain,
+    "low-shot": low_shot,
+    **ABLATIONS,
+}

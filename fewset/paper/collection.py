@@ -1,0 +1,192 @@
+"""A collection of kept results, and the page that is made from it.
+
+A collection is a directory `GROUP/RUN/` of the small files of runs (no weights, no example tasks); a group is
+an image set. The results of a run on other tasks than its recipe's are in `GROUP/RUN/results/`, as in the run
+itself. `GROUP/notes.md`, where there is one, is the only part of the page that is written by hand.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from fewset.paper.numbers import cited_note, number_for
+from fewset.report.results import TASK_FIELDS, Result, compare_results, read_result, read_results
+from fewset.report.tables import (
+    Column,
+    Table,
+    comparison_table,
+    describe_tasks,
+    escape_markdown,
+    markdown_text,
+    score_tables,
+)
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import replacing_directory, write_json, write_text
+
+PAGE = "README.md"
+NOTES = "notes.md"
+_KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "results/*.json", "results/*.npy")
+
+_INTRODUCTION = """# Measured results
+
+Made by `fewset results` from the files beside this page; only the notes, "What differs, and why", are written
+by hand. Accuracies are the mean over tasks with its 95 % interval; differences are paired on the same tasks.
+Each row is one training run with one seed: the interval says how well that run was measured, not how far
+another seed would land from it.
+"""
+
+_NOT_AS_IN_THE_PAPER = (
+    (
+        "model.test_time_flip",
+        True,
+        "embed each image and its mirror image and take the mean; the paper's do not",
+    ),
+    ("model.backbone_options.pool", "average", "end in an average over positions; the paper's in a maximum"),
+)
+
+
+def keep(runs: Sequence[Path], directory: Path) -> None:
+    """Copy the small files of finished runs into a collection."""
+    for run in runs:
+        result = read_result(run)
+        with replacing_directory(directory / result.data / result.run) as target:
+            for file in (file for pattern in _KEPT for file in run.glob(pattern)):
+                kept = target / file.relative_to(run)
+                kept.parent.mkdir(exist_ok=True)
+                if file.suffix == ".json":
+                    # Without the example tasks: they are for pictures, and larger than all the rest.
+                    record = json.loads(file.read_text(encoding="utf-8"))
+                    write_json(kept, record | {"examples": None})
+                else:
+                    shutil.copyfile(file, kept)
+
+
+def write_page(directory: Path) -> Path:
+    page = directory / PAGE
+    write_text(page, results_page(directory))
+    return page
+
+
+def check_page(directory: Path) -> None:
+    """Refuse a page that is not what the files give."""
+    page = directory / PAGE
+    if not page.exists() or page.read_text(encoding="utf-8") != results_page(directory):
+        raise UserError(
+            f"{page} is not what the result files give; make it anew with `fewset results {directory}`"
+        )
+
+
+def results_page(directory: Path) -> str:
+    """The page of a collection, as Markdown."""
+    groups = sorted({file.parent.parent for file in directory.glob("*/*/result.json")})
+    if not groups:
+        raise UserError(f"there are no results in {directory}; add some with `fewset results --add RUN`")
+    return "\n".join([_INTRODUCTION, *(_section(group) for group in groups)])
+
+
+def _section(group: Path) -> str:
+    """The results of an image set: those on the same tasks side by side, then how each was made."""
+    results = read_results(sorted([*group.glob("*/result.json"), *group.glob("*/results/*.json")]))
+    results.sort(key=_order)
+    parts = [f"## {group.name}\n"]
+    shown: list[Result] = []
+    protocols = [list(same) for _, same in groupby(results, key=_protocol)]
+    headings = [_heading(protocol[0]) for protocol in protocols]
+    for protocol, heading in zip(protocols, headings, strict=True):
+        protocol.sort(key=lambda result: result.score.mean)
+        if len(protocols) > 1:
+            unique = headings.count(heading) == 1
+            long = describe_tasks(protocol[0], count=False)
+            parts.append(f"### {escape_markdown(heading if unique else long)}\n")
+        # Of several the best ProtoNet, which is the last one here.
+        baselines = [place for place, result in enumerate(protocol) if result.method == "ProtoNet"]
+        table = comparison_table(protocol, baselines[-1] if baselines else None)
+        tables = [_with_paper(table, protocol), *score_tables(compare_results(protocol))]
+        parts += map(markdown_text, tables)
+        shown += protocol
+    parts += ["### How each number was made\n", markdown_text(_origins(shown))]
+    if (group / NOTES).exists():
+        notes = (group / NOTES).read_text(encoding="utf-8").strip()
+        parts += ["### What differs, and why\n", f"{notes}\n"]
+    return "\n".join(parts)
+
+
+def _heading(result: Result) -> str:
+    """The tasks of a table in a few words; the table itself says all."""
+    setting = "" if result.setting == "standard" else result.setting.capitalize()
+    place = (result.domain or "").replace("→", " → ")
+    return ", ".join(filter(None, (setting, place, f"{result.way}-way {result.shot}-shot")))
+
+
+def _with_paper(table: Table, results: Sequence[Result]) -> Table:
+    """A table of these results with the paper's numbers after ours, where it has any."""
+    numbers = [number_for(result) for result in results]
+    if not any(numbers):
+        return table
+    place = 1 + [column.key for column in table.columns].index("accuracy")
+
+    def beside(cells: Sequence[Any], cell: Any) -> tuple[Any, ...]:
+        return *cells[:place], cell, *cells[place:]
+
+    found = [(result.method, *number) for result, number in zip(results, numbers, strict=True) if number]
+    sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
+    cited = dict.fromkeys(method for method, number, _ in found if number.cited)
+    notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
+    notes += [
+        f"Ours {what} ({key})."
+        for key, value, what in _NOT_AS_IN_THE_PAPER
+        if any(result.recipe.get(key) == value for result in results)
+    ]
+    return replace(
+        table,
+        columns=beside(table.columns, Column("Paper", "paper", True)),
+        rows=tuple(
+            beside(row, number[0].estimate if number else None)
+            for row, number in zip(table.rows, numbers, strict=True)
+        ),
+        notes=(*table.notes, *notes),
+    )
+
+
+def _order(result: Result) -> tuple[Any, ...]:
+    """The standard setting first, smaller tasks before larger ones; results on the same tasks together."""
+    standard = result.setting == "standard"
+    return not standard, result.setting, result.domain or "", result.way, result.shot, str(_protocol(result))
+
+
+def _protocol(result: Result) -> tuple[Any, ...]:
+    """What results must agree on to stand in one table."""
+    return tuple(getattr(result, name) for name in TASK_FIELDS)
+
+
+def _machine(result: Result) -> str:
+    processor, threads = (result.versions.get(name, "") for name in ("processor", "threads"))
+    processes = int(result.versions.get("processes", 1))
+    return f"{processor}, " + (f"{processes} processes of " if processes > 1 else "") + f"{threads} threads"
+
+
+def _origins(results: Sequence[Result]) -> Table:
+    """How each number was made."""
+    columns = [
+        Column(title, title)
+        for title in ("Run", "Starts from", "Command", "Seed", "Training", "Commit", "torch", "Machine")
+    ]
+    rows = [
+        (
+            result.run,
+            result.recipe.get("train.init") or result.recipe.get("pretrain.init") or "–",
+            result.command,
+            str(result.recipe.get("seed", "")),
+            "–" if result.curves is None else f"{result.curves.seconds[-1] / 60:.1f} min",
+            result.commit[:10] + ("+changes" if result.commit.endswith("+changes") else ""),
+            str(result.versions.get("torch", "")),
+            _machine(result),
+        )
+        for result in results
+    ]
+    title = "The time of a training does not include that of the run it starts from."
+    return Table(title, tuple(columns), tuple(rows))

@@ -1,0 +1,31 @@
+"""The main job on the embedded set, from nothing to a report."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fewset.experiments.execute import execute
+from fewset.experiments.recipes import find_recipe, read_recipe
+from fewset.report.page import build_report
+from fewset.report.results import read_results
+from fewset.report.tables import comparison_table, plain_text
+
+_STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
+
+
+def demo(out: Path, echo: Callable[[str], None], device: str = "auto") -> None:
+    """Pre-train, meta-train ProtoNet and FEAT, score both on 10,000 tasks, make the report.
+
+    What an earlier, interrupted demo has finished is not done again.
+    """
+    runs = []
+    for number, name in enumerate(_STAGES, start=1):
+        recipe = read_recipe(find_recipe(name))
+        echo(f"[{number}/{len(_STAGES)}] {recipe.method}: {name}")
+        if recipe.pretrain is not None:
+            execute(recipe, "pretrain", out / recipe.name, resume=True, device=device, echo=echo)
+        else:
+            execute(recipe, "train", out / recipe.name, resume=True, device=device, echo=echo)
+            runs.append(out / recipe.name)
+    page = build_report(runs, out)
+    echo(plain_text(comparison_table(read_results(runs))))
+    echo(f"report: {page}")

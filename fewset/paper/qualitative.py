@@ -1,0 +1,42 @@
+"""The paper's picture of cross-domain tasks: one that succeeds and one that fails, image by image."""
+
+from pathlib import Path
+
+from fewset.data.images.store import ImageSet
+from fewset.evaluation.embedding import embed_images
+from fewset.evaluation.protocols.cross_domain import cross_domains, evaluate_cross_domain, picture_task
+from fewset.experiments.weights import load
+from fewset.report.figures import png, svg
+from fewset.report.task_figures import PicturedTask, qualitative_figure
+from fewset.runtime.files import write_bytes
+from fewset.tasks.spec import TaskSpec
+
+LOOKED_AT = 200  # tasks: the picture shows the best and the worst of them, and says so
+
+
+def picture_tasks(
+    run: Path, images: ImageSet, support: str, query: str, spec: TaskSpec, out: Path
+) -> list[Path]:
+    """Write `qualitative.png` and `.svg`: the best and the worst of the tasks across two domains."""
+    model = load(run)
+    crossing = cross_domains(images, "test", support, query)
+    features = embed_images(model, images.images, crossing.rows, title="embedding")
+    accuracy = evaluate_cross_domain(model, features, crossing.index, spec).per_task
+    pictured = []
+    for word, number in (("best", int(accuracy.argmax())), ("worst", int(accuracy.argmin()))):
+        task = picture_task(model, features, crossing.index, spec, number)
+        shown, asked = (crossing.rows[positions] for positions in (task.support, task.query))
+        pictured.append(
+            PicturedTask(
+                images.images[shown],
+                images.images[asked],
+                task.predicted,
+                [images.class_names[label] for label in images.labels[shown[:, 0]]],
+                f"The {word} of {spec.tasks} tasks, {support} → {query}",
+            )
+        )
+    figure = qualitative_figure(*pictured)
+    paths = [out / f"qualitative.{form}" for form in ("png", "svg")]
+    for path, draw in zip(paths, (png, svg), strict=True):
+        write_bytes(path, draw(figure))
+    return paths

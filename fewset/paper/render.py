@@ -1,0 +1,115 @@
+"""Studies as tables and figures in the paper's form, with the paper's own numbers beside ours."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fewset.paper.numbers import cited_note
+from fewset.paper.study import Cell, Study, read_study, write_study
+from fewset.paper.study_figures import study_figures
+from fewset.report.figures import png, svg
+from fewset.report.tables import Cell as TableCell
+from fewset.report.tables import Column, Table, csv_text, escape_markdown, latex_text, markdown_text
+from fewset.runtime.files import write_bytes, write_text
+
+__all__ = ["Cell", "Study", "read_study", "render_study", "study_tables", "write_study"]
+
+
+def render_study(file: Path, out: Path | None = None) -> list[Path]:
+    """Write the tables (`.md`, `.csv`, `.tex`) and figures (`.png`, `.svg`) of a study, beside its file."""
+    study = read_study(file)
+    tables = study_tables(study)
+    figures = study_figures(study)
+    title = escape_markdown(study.title)
+    pictures = (f"![{title}]({name}.png)\n" for name in figures)
+    texts = {
+        f"{study.name}.md": "\n".join([f"# {title}\n", *map(markdown_text, tables), *pictures]),
+        f"{study.name}.csv": csv_text(_long_table(study)),
+        f"{study.name}.tex": "\n".join(map(latex_text, tables)),
+    }
+    images = {
+        f"{name}.{form}": render(figure)
+        for name, figure in figures.items()
+        for form, render in (("png", png), ("svg", svg))
+    }
+    out = file.parent if out is None else out
+    for name, text in texts.items():
+        write_text(out / name, text)
+    for name, image in images.items():
+        write_bytes(out / name, image)
+    return [out / name for name in (*texts, *images)]
+
+
+def study_tables(study: Study) -> list[Table]:
+    """One table a panel, the last with the notes. The paper's numbers follow each column that has any."""
+    return [_panel_table(study, panel, panel == study.panels[-1]) for panel in study.panels]
+
+
+def _panel_table(study: Study, panel: str, last: bool) -> Table:
+    corner = f"{study.corner} ↓ {study.columns_title} →" if study.columns_title else study.corner
+    columns: list[tuple[Column, Sequence[TableCell]]] = [(Column(corner, "row"), study.rows)]
+    for column in study.columns:
+        columns.append((Column(column, column, True), [study.ours(panel, row, column) for row in study.rows]))
+        paper = [study.paper(panel, row, column) for row in study.rows]
+        if any(paper):
+            printed = f"{study.key(column)}, paper"
+            columns.append((Column(printed, printed, True), paper))
+    title = ", ".join(filter(None, (study.title, panel)))
+    on = f"; paper: {study.source.on}" if study.source else ""
+    return Table(
+        title=f"{title} ({study.on}{on}): accuracy in %, mean ± 95 % interval",
+        columns=tuple(column for column, _ in columns),
+        rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
+        notes=tuple(_notes(study)) if last else (),
+    )
+
+
+def _notes(study: Study) -> list[str]:
+    return [note for note in (*study.notes, _about_ours(study), *_about_the_paper(study)) if note]
+
+
+def _about_ours(study: Study) -> str:
+    """What the numbers are over, and how they were made."""
+    parts = [f"Ours: {study.on}", f"made by {study.command}"]
+    if study.cells:
+        tasks = sorted({cell.result["tasks"] for cell in study.cells})
+        commits = sorted({cell.result["commit"][:10] for cell in study.cells})
+        few = f"{tasks[0]:,} to " if len(tasks) > 1 else ""
+        parts[1:1] = [f"{few}{tasks[-1]:,} tasks each"]
+        parts.append(f"commit {' and '.join(commits)}")
+    places = len(study.panels) * len(study.rows) * len(study.columns)
+    missing = f" Not measured: {places - len(study.cells)} of {places}." if len(study.cells) < places else ""
+    return ", ".join(parts) + "." + missing
+
+
+def _about_the_paper(study: Study) -> list[str]:
+    if study.source is None:
+        return ["The paper prints no numbers for this."]
+    notes = [f"Paper: {study.source.where}, on {study.source.on}."]
+    if not study.on_the_papers_set:
+        notes[0] += " Ours are not on that: compare how the rows differ, not their levels."
+    cited = [row for row in study.rows if any(_cited(study, panel, row) for panel in study.panels)]
+    if cited:
+        notes.append(cited_note(cited))
+    return notes
+
+
+def _cited(study: Study, panel: str, row: str) -> bool:
+    return any(number and number.mark for number in (study.paper(panel, row, c) for c in study.columns))
+
+
+def _long_table(study: Study) -> Table:
+    """For programs: one line for each number, with what it was made of."""
+    origins = ("run", "tasks", "seed", "commit", "command")
+    columns = (
+        *(Column(name, name) for name in ("data", "backbone", "panel", "row", "column")),
+        *(Column(name, name, True) for name in ("accuracy", "paper")),
+        *(Column(name, name) for name in ("paper_on", "paper_cited", *origins)),
+    )
+    rows: list[tuple[TableCell, ...]] = []
+    for place in [(panel, row, col) for panel in study.panels for row in study.rows for col in study.columns]:
+        cell, paper = study.cell(*place), study.paper(*place)
+        result = {} if cell is None else cell.result
+        origin = (str(result.get(name, "")) for name in origins)
+        about = (study.source.on, "yes" if paper.mark else "no") if paper and study.source else (None, None)
+        rows.append((study.data, study.backbone, *place, study.ours(*place), paper, *about, *origin))
+    return Table(study.title, columns, tuple(rows))

@@ -1,0 +1,141 @@
+"""The recipes of one image set, and the runs that are made of them when a study needs them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from fewset.data.images.store import ImageSet, open_set
+from fewset.experiments.build import with_dim
+from fewset.experiments.config import Recipe
+from fewset.experiments.evaluate import evaluate_run
+from fewset.experiments.execute import execute
+from fewset.experiments.recipes import read_recipe, recipes_directory
+from fewset.experiments.run_directory import RECIPE, RunDirectory
+from fewset.experiments.zoo import copy_model, is_copy, released_models
+from fewset.paper.plan import Run
+from fewset.runtime.errors import UserError
+
+_SHARED = ("data.", "model.", "evaluate.", "seed=")  # changes that concern both stages
+
+
+class StudyRunner:
+    """Where a study is made: `on` is how the names of its recipes begin, "strokes" or "miniimagenet/conv4".
+
+    `overrides` are the user's, for all runs; `tasks` the number of tasks, where it is not the recipe's;
+    `features` a table of features, for the study that needs one.
+    """
+
+    def __init__(
+        self,
+        on: str,
+        runs: Path,
+        overrides: Iterable[str] = (),
+        tasks: int | None = None,
+        features: str | None = None,
+        echo: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.on, self.runs, self.echo, self.features = on, runs, echo, features
+        self.overrides = tuple(overrides)
+        for override in self.overrides:
+            if not override.startswith((*_SHARED, "pretrain.", "train.")):
+                raise UserError(
+                    f"--set {override}: a study takes changes of the tables data, model, pretrain, train and "
+                    "evaluate, and of the seed"
+                )
+        self.tasks = {} if tasks is None else {"tasks": tasks}
+
+    @cached_property
+    def images(self) -> ImageSet:
+        return open_set(self.recipe(Run("pretrain")).data.set)
+
+    def recipe(self, run: Run) -> Recipe:
+        """The recipe of a run, every change made, under a name of its own if anything has changed."""
+        path = self._file(run)
+        plain = read_recipe(path, self._overrides(path, run))
+        changes, tags = list(run.changes), [run.tag]
+        if run.shot is not None and plain.train is not None and plain.train.shot != run.shot:
+            changes += [f"train.shot={run.shot}", f"evaluate.shot={run.shot}"]
+            tags.insert(0, f"{run.shot}shot")
+        if plain.init and run.data_changes:
+            changes.append(f"{plain.kind}.init={self.recipe(self._initial(run)).name}")
+        recipe = read_recipe(path, [*self._overrides(path, run), *changes])
+        return plain if recipe == plain else replace(recipe, name="-".join([plain.name, *filter(None, tags)]))
+
+    def has(self, run: Run) -> bool:
+        """Whether there is a recipe for a run."""
+        return self._found(run) is not None
+
+    def make(self, run: Run) -> Path:
+        """The directory of a finished run; what it needs is made first."""
+        recipe = with_dim(self.recipe(run))
+        directory = self.runs / recipe.name
+        if RunDirectory(directory).state == "finished":
+            if read_recipe(directory / RECIPE) != recipe:
+                raise UserError(
+                    f"{directory} was made with other settings than this study asks for; give the same --set "
+                    "as then, or another directory with --runs"
+                )
+            return directory
+        released = self._released(recipe, directory)
+        if released is not None:
+            self.echo(f"released with fewset, not trained anew: {recipe.name}")
+            copy_model(released, directory)
+            evaluate_run(directory)
+            return directory
+        if recipe.init and RunDirectory(self.runs / recipe.init).state != "finished":
+            self.make(self._initial(run))
+        self.echo(f"{recipe.kind}: {recipe.name}")
+        execute(recipe, recipe.kind, directory, resume=True, echo=self.echo)
+        return directory
+
+    def _released(self, recipe: Recipe, directory: Path) -> Path | None:
+        """The released model of the very same recipe, unless the user's own training has begun."""
+        model = released_models().get(recipe.name)
+        if model is None or read_recipe(model / RECIPE) != recipe:
+            return None
+        return model if not directory.exists() or is_copy(directory, model) else None
+
+    def _initial(self, run: Run) -> Run:
+        """The run that another starts from: of the recipe with that name, beside its own or released."""
+        path = self._file(run)
+        init = read_recipe(path, self._overrides(path, run)).init
+        released = [model / RECIPE for name, model in released_models().items() if name == init]
+        for beside in [*sorted(path.parent.glob("*.toml")), *released]:
+            if read_recipe(beside).name == init:
+                return Run(str(beside), tag=run.tag if run.data_changes else "", changes=run.data_changes)
+        raise UserError(
+            f"{path} starts from {init!r}, but there is neither such a run in {self.runs} nor such a recipe "
+            f"beside {path.name}"
+        )
+
+    def _file(self, run: Run) -> Path:
+        path = self._found(run)
+        if path is None:
+            raise UserError(
+                f"there is no recipe for {run.method!r} on {run.on or self.on!r}; --on is how the names of "
+                "recipes begin, such as strokes, miniimagenet/conv4 or a directory with your own"
+            )
+        return path
+
+    def _found(self, run: Run) -> Path | None:
+        """The recipe of a method: one of its own for the number of shots, where there is one."""
+        if Path(run.method).is_file():
+            return Path(run.method)
+        endings = [f"-{run.shot}shot", ""] if run.shot is not None else ["", "-1shot"]
+        names = [f"{run.on or self.on}{join}{run.method}{ending}.toml" for join in "/-" for ending in endings]
+        places = [Path(), recipes_directory()]
+        return next((place / name for name in names for place in places if (place / name).is_file()), None)
+
+    def _overrides(self, path: Path, run: Run) -> list[str]:
+        """The user's changes that concern a recipe: not those of the other stage, and only those of the
+        training where it is on other data. A baseline of 0 epochs stays one.
+        """
+        recipe = read_recipe(path)
+        untrained = recipe.train is not None and recipe.train.epochs == 0
+        tables = (f"{recipe.kind}.", *(() if run.on else _SHARED))
+        return [
+            override
+            for override in self.overrides
+            if override.startswith(tables) and not (untrained and override.startswith("train.epochs="))
+        ]

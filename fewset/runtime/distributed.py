@@ -1,0 +1,310 @@
+"""Several processes that work as one: those that `torchrun` starts, on one machine or on many.
+
+Only `session` knows of torchrun. Without it there is one process, and everything else here does next to
+nothing. The first process ("main") is the one that prints and writes files.
+
+A process that dies closes its connections, so that the others notice at once. One that hangs, or whose
+machine is gone, does not: so every process says every few seconds that it is alive, and listens to the next.
+"""
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fewset.runtime.errors import UserError
+from fewset.runtime.machine import tune
+
+if TYPE_CHECKING:  # torch is imported when it is needed: the help of the command line is quick
+    from torch import Tensor
+    from torch._C._distributed_c10d import Store
+
+T = TypeVar("T")
+
+TIMEOUT = timedelta(minutes=30)  # how far behind the others a process that is alive may be
+BEAT, SILENCE = 3.0, 24.0  # seconds between two signs of life, and without any until a process is given up
+_LEFT = 2**32  # a sign of life that says: gone in good order
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+class LostProcess(Exception):  # noqa: N818
+    """Another process of this run has ended or does not answer, so that this one cannot go on."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"process {rank()} of {world_size()} stops: {what}; the other's own message says why; "
+            "give the same command again (pretrain and train: with --resume, which goes on from the last "
+            "checkpoint)"
+        )
+
+
+@dataclass(frozen=True)
+class _Processes:
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+
+
+_processes = _Processes()
+
+
+def rank() -> int:
+    """The number of this process."""
+    return _processes.rank
+
+
+def world_size() -> int:
+    """How many processes there are, on all machines."""
+    return _processes.world
+
+
+def local_rank() -> int:
+    """The number of this process on its machine."""
+    return _processes.local_rank
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one that prints and writes files."""
+    return rank() == 0
+
+
+# Starting and ending
+
+
+@contextmanager
+def session() -> Iterator[None]:
+    """Join the other processes of torchrun, if it started this one, and silence all but the first."""
+    global _processes
+    if any(name not in os.environ for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
+        yield
+        return
+    if "torch" not in sys.modules and os.environ.get("FEWSET_TUNE", "1") != "0":
+        os.environ["OMP_NUM_THREADS"] = str(_threads())
+    tune()
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        *address, is_master=False, timeout=timedelta(seconds=SILENCE)
+    )
+    alive = dist.PrefixStore("alive", store)  # type: ignore[attr-defined]
+    _processes = _Processes(dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"]))
+    ended = threading.Event()
+    watch = threading.Thread(target=_watch, args=(alive, ended), daemon=True)
+    watch.start()
+    usual = signal.signal(signal.SIGTERM, _terminated)
+    good = False  # whether this process ends as it should
+    try:
+        with ExitStack() as stack:
+            if not is_main_process():
+                stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))  # noqa: PTH123
+            yield
+        good = True
+    except SystemExit as leaving:  # how every command ends
+        good = not leaving.code
+        raise
+    finally:
+        ended.set()
+        watch.join()
+        if good:
+            dist.destroy_process_group()  # would wait for those that are lost
+            signal.signal(signal.SIGTERM, usual)
+        _processes = _Processes()
+
+
+def _threads() -> int:
+    """An equal part of this machine's cores, unless the user has said otherwise.
+
+    torchrun sets OMP_NUM_THREADS to 1 where it is not set, so a 1 is taken for torchrun's.
+    """
+    given = int(os.environ.get("OMP_NUM_THREADS", 1))
+    if given != 1:
+        return given
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+
+
+def _watch(store: "Store", ended: threading.Event, give_up: Callable[[str], None] | None = None) -> None:
+    """Give signs of life until `ended`, and end this process when the next one gives none any more."""
+    give_up = give_up or _give_up
+    mine, watched = str(rank()), str((rank() + 1) % world_size())
+    count, heard = 0, time.monotonic()
+    try:
+        while not ended.wait(BEAT):
+            store.add(mine, 1)
+            now = store.add(watched, 0)
+            if now != count or now >= _LEFT:
+                count, heard = now, time.monotonic()
+            elif time.monotonic() - heard > SILENCE:
+                return give_up(f"process {watched} has given no sign of life for {SILENCE:.0f} s")
+        store.add(mine, _LEFT)
+    except RuntimeError as error:
+        if not ended.is_set():
+            give_up(f"the process that torchrun coordinates with is gone ({_brief(error)})")
+
+
+def _give_up(what: str) -> None:
+    # The main thread may wait inside a library, where no exception reaches it.
+    print(f"error: {LostProcess(what)}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+def _terminated(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise LostProcess("torchrun ended it, as it does when another process has ended")
+
+
+@contextmanager
+def _talking() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it will follow, and must not disturb what is said
+        raise LostProcess(f"another process has ended or does not answer ({_brief(error)})") from error
+
+
+def _brief(error: Exception) -> str:
+    """The first sentence, without the place in the source."""
+    return re.sub(r"^\[\S+:\d+\] ", "", str(error)).partition("\n")[0].partition(". ")[0]
+
+
+# Working together. Each of these must be called by all processes, in the same order.
+
+
+def on_main_process(function: Callable[[], T]) -> T:
+    """Call `function` in the first process alone; all wait for it, and return or raise what it does."""
+    if world_size() == 1:
+        return function()
+    import torch.distributed as dist
+
+    outcome: list[Any] = [None, None]
+    if is_main_process():
+        try:
+            outcome[0] = function()
+        except UserError as error:
+            outcome[1] = error
+    with _talking():
+        dist.broadcast_object_list(outcome, src=0)
+    if outcome[1] is not None:
+        raise outcome[1]
+    result: T = outcome[0]
+    return result
+
+
+def all_gather(value: T) -> list[T]:
+    """The value of each process."""
+    if world_size() == 1:
+        return [value]
+    import torch.distributed as dist
+
+    values: list[Any] = [None] * world_size()
+    with _talking():
+        dist.all_gather_object(values, value)
+    return values
+
+
+def shard(total: int, chunk: int) -> tuple[int, int]:
+    """The first and last (excluded) of the items that are this process's work, in whole chunks.
+
+    The chunks are the same whatever the number of processes, so that results are too, to the bit: a product
+    of matrices may round differently in another batch.
+    """
+    return _shares(total, chunk)[min(rank(), _workers(total, chunk) - 1)]
+
+
+def all_gather_shards_(results: "np.ndarray | Tensor", chunk: int) -> None:
+    """Fill in what the other processes have computed of their `shard`, along the first axis, in place."""
+    if world_size() == 1:
+        return
+    import torch
+    import torch.distributed as dist
+
+    whole = torch.from_numpy(results) if isinstance(results, np.ndarray) else results
+    with _talking():
+        for source, (begin, end) in enumerate(_shares(len(whole), chunk)):
+            dist.broadcast(whole[begin:end], src=source)
+
+
+def all_gather_rows(mine: "Tensor", total: int, chunk: int) -> "Tensor":
+    """All rows of a table of which each process has computed its `shard`."""
+    if world_size() == 1:
+        return mine
+    begin, end = shard(total, chunk)
+    whole = mine.new_empty(total, *mine.shape[1:])
+    whole[begin:end] = mine
+    all_gather_shards_(whole, chunk)
+    return whole
+
+
+def _workers(total: int, chunk: int) -> int:
+    """Where there are fewer chunks than processes, those without one do the last again."""
+    return max(1, min(world_size(), -(-total // chunk)))
+
+
+def _shares(total: int, chunk: int) -> list[tuple[int, int]]:
+    chunks, workers = -(-total // chunk), _workers(total, chunk)
+    bounds = [min(total, chunk * (chunks * number // workers)) for number in range(workers + 1)]
+    return list(pairwise(bounds))
+
+
+def local_batch(count: int, key: str) -> tuple[int, int]:
+    """The first and last (excluded) of the tasks or images of a training step that are this process's.
+
+    All processes have as many, so that the mean over processes is the mean over the step. What the recipe
+    says (`key`) is for all of them together.
+    """
+    if count % world_size():
+        near = max(world_size(), count - count % world_size())
+        raise UserError(
+            f"{key} is {count}, which cannot be divided among {world_size()} processes; start "
+            f"another number of them, or change the recipe: --set {key}={near}"
+        )
+    part = count // world_size()
+    return rank() * part, (rank() + 1) * part
+
+
+def rank_seed() -> tuple[int, ...]:
+    """What to add to the parts of a seed, so that no two processes draw the same numbers for one step."""
+    return () if is_main_process() else (7, rank())
+
+
+def all_reduce_mean_(tensors: Iterable["Tensor"]) -> None:
+    """Replace each tensor by its mean over the processes, in one message."""
+    if world_size() == 1:
+        return
+    import torch
+    import torch.distributed as dist
+
+    with torch.no_grad():
+        parts = list(tensors)
+        flat = torch.cat([part.reshape(-1) for part in parts])
+        with _talking():
+            dist.all_reduce(flat)
+        flat /= world_size()
+        means = torch.split(flat, [part.numel() for part in parts])
+        for part, mean in zip(parts, means, strict=True):
+            part.copy_(mean.view(part.shape))
+
+
+def broadcast_(tensors: Iterable["Tensor"]) -> None:
+    """Give every process the numbers of the first."""
+    if world_size() == 1:
+        return
+    import torch.distributed as dist
+
+    with _talking():
+        for tensor in tensors:
+            dist.broadcast(tensor, src=0)

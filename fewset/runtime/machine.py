@@ -1,0 +1,134 @@
+"""Process-wide settings for speed on a CPU, and a description of the machine for result files.
+
+`tune()` is called by the command line at start; library users call it themselves when they want it.
+Set `FEWSET_TUNE=0` to leave the process as it is, `OMP_NUM_THREADS` to choose the number of threads.
+"""
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
+
+def tune(threads: int | None = None) -> None:
+    """Keep freed memory in the process, flush denormal numbers to zero, let idle threads sleep soon.
+
+    By default glibc gives large freed buffers back to the system, and the page faults of getting them
+    anew dominate a convolutional training step. Weights trained with weight decay hold denormal
+    numbers, which make convolutions up to a hundred times slower. OpenMP's threads spin while they wait for
+    each other, which takes the processor from the one they wait for as soon as anything else runs beside;
+    how long they spin is read when torch is first imported, so call this before that.
+
+    Torch computes with `threads` threads; by default with what `OMP_NUM_THREADS` says, else with one for each
+    core that this process may use: a second thread on a core brings nothing to convolutions, and more threads
+    than the process is given time for wait for each other.
+    """
+    if os.environ.get("FEWSET_TUNE", "1") == "0":
+        return
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_MAX, 0)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+    import torch
+
+    torch.set_flush_denormal(True)
+    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(threads or usable_cores())
+
+
+def usable_cores() -> int:
+    """Physical cores on which this process may run, at most as many as its share of processor time fills."""
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    allowed = os.sched_getaffinity(0)
+    siblings = (Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed)
+    cores = {file.read_text() if file.exists() else str(file) for file in siblings}
+    return max(1, min(len(cores), int(_processor_share(Path("/sys/fs/cgroup")))))
+
+
+def _processor_share(control: Path) -> float:
+    """How many processors' time the control group of this process is given (version 2, then 1)."""
+    for quota, period in (("cpu.max", None), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        if not (control / quota).exists():
+            continue
+        words = (control / quota).read_text().split()
+        if period is not None:
+            words.append((control / period).read_text())
+        if words[0] not in ("max", "-1"):
+            return int(words[0]) / int(words[1])
+    return float(os.cpu_count() or 1)
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has had in memory at once.
+
+    On Linux from /proc: `ru_maxrss` would count what the parent had when it started this process.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return 1024 * int(line.split()[1])
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def describe() -> dict[str, str | int]:
+    """Versions, processor and commit: what a result file needs to be understood later."""
+    import torch
+
+    return {
+        "fewset": _version("fewset"),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": _version("numpy"),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count() or 0,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def commit() -> str:
+    """The commit of the source tree that this package runs from, or "unknown" for an installed wheel."""
+    tree = Path(__file__).resolve().parents[2]
+    if not (tree / ".git").exists():
+        return "unknown"
+    git = ["git", "-C", str(tree)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

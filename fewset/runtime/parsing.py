@@ -1,0 +1,127 @@
+"""Dataclasses from tables of plain values (TOML, JSON): every key known, every value of the right type.
+
+Recipes, results, studies and the options of protocols are all read here, so that they are refused alike: with
+the key, what it is, and what was expected. A dataclass whose keys were once called otherwise says so in
+`renamed`, a class variable from old to new names; the old ones still work, with a warning.
+"""
+
+import types
+import warnings
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from math import isfinite
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from fewset.runtime.errors import UserError, unknown_name
+
+_Config = TypeVar("_Config")
+
+_MISMATCH = object()
+
+
+def parse(kind: type[_Config], table: Mapping[str, Any], where: str = "", what: str = "recipe") -> _Config:
+    """A dataclass from a table of plain values; `where` names the table, `what` the whole that it is in."""
+    hints = _hints(kind)
+    table = _with_new_names(kind, table, where, what)
+    for key in table:
+        if key not in hints:
+            raise unknown_name(f"{what} key", where + key, [where + name for name in hints])
+    for item in fields(kind):  # type: ignore[arg-type]
+        if item.name not in table and item.default is MISSING and item.default_factory is MISSING:
+            raise UserError(f"the {what} lacks {where + item.name!r}")
+    return kind(**{key: parse_value(hints[key], value, where + key, what) for key, value in table.items()})
+
+
+def parse_value(kind: Any, value: Any, where: str, what: str = "recipe") -> Any:
+    """A value as its annotation wants it, or an error."""
+    found = _value(kind, value, where, what)
+    if found is _MISMATCH:
+        if get_origin(kind) is Literal:
+            raise unknown_name(f"value of {where}", value, get_args(kind))
+        raise UserError(f"{where} is {value!r} ({type(value).__name__}), expected {describe_type(kind)}")
+    return found
+
+
+def parse_words(kind: Any, text: str, where: str) -> Any:
+    """A value that was given as a word of the command line."""
+    for read in (lambda: text, lambda: int(text), lambda: float(text)):
+        try:
+            value = read()
+        except ValueError:
+            continue
+        found = _value(kind, value, where, "option")
+        if found is not _MISMATCH:
+            return found
+    return parse_value(kind, text, where)  # an error that says what was expected
+
+
+def plain(config: Any) -> Any:
+    """A dataclass as a table of plain values, without what is None; `parse` reads it."""
+    return _without_none(asdict(config))
+
+
+def describe_type(kind: Any) -> str:
+    """An annotation in words, for errors and for help."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe_type(option) for option in arguments if option is not types.NoneType)
+    if origin is Literal:
+        return ", ".join(str(option) for option in arguments)
+    if is_dataclass(kind) or origin is dict or kind is dict:
+        return "a table"
+    if origin in (tuple, list):
+        return "a list"
+    return str(getattr(kind, "__name__", kind))
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    names = {item.name for item in fields(kind)}
+    return {name: hint for name, hint in get_type_hints(kind).items() if name in names}
+
+
+def _with_new_names(kind: type, table: Mapping[str, Any], where: str, what: str) -> Mapping[str, Any]:
+    renamed: Mapping[str, str] = getattr(kind, "renamed", {})
+    for old, new in renamed.items():
+        if old in table:
+            if new in table:
+                raise UserError(f"the {what} has both {where + old!r} and {where + new!r}, its new name")
+            warnings.warn(f"{where}{old} is now called {where}{new}", FutureWarning, stacklevel=2)
+            table = {renamed.get(key, key): value for key, value in table.items()}
+    return table
+
+
+def _value(kind: Any, value: Any, where: str, what: str) -> Any:
+    """The value, converted where that loses nothing, or `_MISMATCH`."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        found = (_value(option, value, where, what) for option in arguments)
+        return next((each for each in found if each is not _MISMATCH), _MISMATCH)
+    if origin is Literal:
+        return (
+            value
+            if any(value == option and type(value) is type(option) for option in arguments)
+            else _MISMATCH
+        )
+    if is_dataclass(kind) and isinstance(value, dict):
+        return parse(kind, value, where + ".", what)  # type: ignore[arg-type]
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(parse_value(arguments[0], item, where, what) for item in value)
+    if origin is dict and isinstance(value, dict):
+        return {key: parse_value(arguments[1], item, f"{where}.{key}", what) for key, item in value.items()}
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is types.NoneType:
+        return None if value is None else _MISMATCH
+    if isinstance(kind, type) and type(value) is kind:  # not isinstance: true is no number
+        return _MISMATCH if isinstance(value, float) and not isfinite(value) else value
+    return _MISMATCH
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, tuple | list):
+        return [_without_none(item) for item in value]
+    return value

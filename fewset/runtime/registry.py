@@ -1,0 +1,93 @@
+"""Members of a kind by name: adapters, heads, backbones, encoders, protocols and importers alike.
+
+Each kind has one `Registry`, in the `__init__` of the package that its own members lie in. They are imported
+when the first name is looked up, and so are the installed packages that say in the entry-point group
+`fewset.plugins` that they bring members. A file of one's own is loaded with `fewset.experiments.plugins`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module, metadata
+from pkgutil import iter_modules
+from typing import Any, TypeVar
+
+from fewset.runtime.errors import UserError, unknown_name
+
+Member = TypeVar("Member")
+_Registered = TypeVar("_Registered")
+
+ENTRY_POINTS = "fewset.plugins"
+
+
+class Registry(Mapping[str, Member]):
+    """The members of one kind, by name; looking up another name raises a `UserError` that suggests one."""
+
+    kinds: "dict[str, Registry[Any]]" = {}  # noqa: RUF012 - one for the whole program, which is the point
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind, self.package = kind, package
+        self._members: dict[str, Member] = {}
+        self._loaded = False
+        Registry.kinds[kind] = self
+
+    def register(self, name: str) -> Callable[[_Registered], _Registered]:
+        """Decorator: make a class or function known under `name`, which must be free."""
+
+        def decorate(member: _Registered) -> _Registered:
+            if name in self._members:
+                raise UserError(
+                    f"the {self.kind} name {name!r} is taken by {_place(self._members[name])}; "
+                    "choose another name"
+                )
+            self._members[name] = member  # type: ignore[assignment]
+            return member
+
+        return decorate
+
+    def __getitem__(self, name: str) -> Member:
+        self._load()
+        if name not in self._members:
+            raise unknown_name(self.kind, name, self._members)
+        return self._members[name]
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return name in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(sorted(self._members))
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._members)
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        for module in iter_modules(import_module(self.package).__path__):
+            import_module(f"{self.package}.{module.name}")
+        _load_installed()
+
+
+def _place(member: object) -> str:
+    return f"{getattr(member, '__module__', '?')}.{getattr(member, '__qualname__', member)}"
+
+
+_installed_loaded = False
+
+
+def _load_installed() -> None:
+    """Import what installed packages name in the entry-point group, once."""
+    global _installed_loaded
+    if _installed_loaded:
+        return
+    _installed_loaded = True
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:  # somebody else's code may raise anything
+            raise UserError(
+                f"the plugin {entry.name!r} of an installed package cannot be loaded ({error!r}); mend or "
+                f"uninstall the package that brings {entry.value}"
+            ) from error

@@ -1,0 +1,1 @@
+"""What a task is: how it is drawn, and how scores over tasks are compared."""

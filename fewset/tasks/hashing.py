@@ -1,0 +1,21 @@
+"""Random numbers as a pure function of what they are for: a hash of integers."""
+
+import numpy as np
+from jaxtyping import UInt64
+
+
+def mix(*parts: int) -> int:
+    """A 63-bit seed from several numbers, for anything random that hangs on a step or an epoch."""
+    return int(hash_keys(*(np.asarray(part, dtype=np.uint64) for part in parts)) >> np.uint64(1))
+
+
+def hash_keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:
+    """A hash of the parts, broadcast against each other (the finaliser of SplitMix64 after each part)."""
+    state = np.asarray(0x9E3779B97F4A7C15, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            state = state + np.asarray(part).astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
+            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            state = state ^ (state >> np.uint64(31))
+    return np.asarray(state)

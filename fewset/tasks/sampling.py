@@ -1,0 +1,164 @@
+"""Which items make up task number `i`: a pure function of the seed and `i`.
+
+Every class and every item gets a random key, a hash of (seed, task, class, item); a task takes the
+classes with the smallest keys, and of each the items with the smallest keys. So any task can be drawn by
+itself, on any process, in any order, and many tasks are drawn at once without a loop.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt64
+
+from fewset.runtime.errors import UserError
+from fewset.tasks.hashing import hash_keys
+from fewset.tasks.spec import TaskSpec
+
+_LAST = np.iinfo(np.uint64).max  # the key of what must not be drawn
+
+
+class ClassIndex:
+    """The rows of each class in a table of items, ready to draw tasks from.
+
+    `support` and `query` mark the items that may be labelled and those that may be queries, such as the
+    items of two domains: then a query never has the origin of a shot (a photo, a sketch traced from it).
+    In a table of mixed `domains` the items of an origin are in a task from one of its domains only.
+    Nothing else is forbidden: within a domain the items of one origin are as good as any.
+    """
+
+    def __init__(
+        self,
+        labels: Int[np.ndarray, "items"],
+        names: Sequence[str] | None = None,
+        *,
+        origins: Int[np.ndarray, "items"] | None = None,
+        domains: Int[np.ndarray, "items"] | None = None,
+        support: Bool[np.ndarray, "items"] | None = None,
+        query: Bool[np.ndarray, "items"] | None = None,
+    ) -> None:
+        self.classes, inverse = np.unique(labels, return_inverse=True)
+        self.names = [str(label) if names is None else names[label] for label in self.classes]
+        items = np.arange(len(inverse))
+        self.rows = _table(inverse, items)  # -1 where a class has fewer items than another
+        there = self.rows >= 0
+        self.may_support, self.may_query = (
+            there if allowed is None else there & allowed[self.rows] for allowed in (support, query)
+        )
+        self.shots, self.queries = self.may_support.sum(axis=1), self.may_query.sum(axis=1)
+        self.two_roles = self.may_support is not self.may_query
+        origin = items if origins is None else np.unique(origins, return_inverse=True)[1]
+        class_of = np.zeros(origin.max(initial=-1) + 1, dtype=np.int64)
+        class_of[origin] = inverse
+        for item in np.flatnonzero(class_of[origin] != inverse):
+            first, second = (self.names[label] for label in (class_of[origin[item]], inverse[item]))
+            raise UserError(f"items of {first!r} and {second!r} have one origin, expected those of one class")
+        self.origins = origin[self.rows]
+        if self.two_roles:
+            # At most, a shot rules out the queries of the origin that has most of them, the next shot …
+            shots, costs = (
+                np.bincount(self.origins[may], minlength=len(class_of))
+                for may in (self.may_support, self.may_query)
+            )
+            costs[shots == 0] = 0
+            order = np.argsort(-costs)
+            highest = np.maximum(_table(class_of[order], costs[order]), 0)
+            self.ruled_out = np.cumsum(np.pad(highest, ((0, 0), (1, 0))), axis=1)
+        self.mixed = False
+        if origins is not None and domains is not None:
+            self.mixed = True
+            pairs, pair, sizes = np.unique(
+                np.stack([origin, domains]), axis=1, return_inverse=True, return_counts=True
+            )
+            place = _ranks(pairs[0])  # of a domain among those of the origin
+            self.turn, self.turns = place[pair][self.rows], np.bincount(pairs[0])[self.origins]
+            fewest = np.minimum.reduceat(sizes, np.flatnonzero(place == 0))
+            self.shots = self.queries = np.bincount(class_of, weights=fewest).astype(np.int64)
+
+    def check(self, way: int, shot: int, query: int) -> None:
+        """Refuse tasks that cannot be drawn, naming the class and the numbers."""
+        if len(self.classes) < way:
+            raise UserError(
+                f"{way} ways were asked for, but there are {len(self.classes)} classes here; lower the way"
+            )
+        ruled_out = np.full(len(self.classes), shot)
+        if self.two_roles:
+            ruled_out = self.ruled_out[:, min(shot, self.ruled_out.shape[1] - 1)]
+        spare = np.minimum(self.shots - shot, self.queries - ruled_out - query)
+        worst = int(spare.argmin())
+        if spare[worst] >= 0:
+            return
+        has = f"{self.shots[worst]} items"
+        if self.two_roles:
+            has += (
+                f" for the support and {self.queries[worst]} for the queries, "
+                f"{ruled_out[worst]} of which the shots may rule out"
+            )
+        elif self.mixed:
+            has += " at least, when those of one origin are from one domain"
+        raise UserError(
+            f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} "
+            f"({shot} + {query}) were asked for; lower the shot or the query"
+        )
+
+
+def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
+    """The rows of tasks `first` to `last` (excluded): shots first, then queries, class by class."""
+    index.check(spec.way, spec.shot, spec.query)
+    tasks = np.arange(first, last, dtype=np.uint64)[:, None]
+    classes = _smallest(hash_keys(spec.seed, tasks, np.arange(len(index.classes))), spec.way)
+    keys = _item_keys(index, spec.seed, tasks, classes)
+    if index.two_roles:
+        shots = _smallest(np.where(index.may_support[classes], keys, _LAST), spec.shot)
+        origins = index.origins[classes]
+        taken = np.take_along_axis(origins, shots, axis=-1)
+        free = index.may_query[classes] & (origins[..., None] != taken[..., None, :]).all(axis=-1)
+        queries = _smallest(np.where(free, keys, _LAST), spec.query)
+        chosen = np.concatenate([shots, queries], axis=-1)
+    else:  # the same in one draw
+        chosen = _smallest(np.where(index.may_query[classes], keys, _LAST), spec.shot + spec.query)
+    return np.take_along_axis(index.rows[classes], chosen, axis=-1)
+
+
+def sample_every_class(
+    index: ClassIndex, query: int, seed: int, first: int, last: int
+) -> Int[np.ndarray, "T classes Q"]:
+    """For each task the rows of `query` queries of every class there is, in the order of the classes."""
+    index.check(0, 0, query)
+    tasks = np.arange(first, last, dtype=np.uint64)[:, None]
+    keys = _item_keys(index, seed, tasks, np.arange(len(index.classes))[None])
+    chosen = _smallest(np.where(index.may_query, keys, _LAST), query)
+    return np.take_along_axis(index.rows[None], chosen, axis=-1)
+
+
+def _ranks(groups: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+    """The place of each element among those of its own group: 0, 1, …"""
+    order = np.argsort(groups, kind="stable")
+    counts = np.bincount(groups)
+    ranks = np.empty(len(groups), dtype=np.int64)
+    ranks[order] = np.arange(len(groups)) - (np.cumsum(counts) - counts)[groups[order]]
+    return ranks
+
+
+def _table(groups: Int[np.ndarray, "n"], values: Int[np.ndarray, "n"]) -> Int[np.ndarray, "groups most"]:
+    """The values of each group in a row, in their order, and -1 behind them."""
+    ranks = _ranks(groups)
+    table = np.full((len(np.bincount(groups)), ranks.max(initial=-1) + 1), -1, dtype=np.int64)
+    table[groups, ranks] = values
+    return table
+
+
+def _item_keys(
+    index: ClassIndex, seed: int, tasks: UInt64[np.ndarray, "T 1"], classes: Int[np.ndarray, "_ N"]
+) -> UInt64[np.ndarray, "T N items"]:
+    keys = hash_keys(seed, tasks[..., None], classes[..., None] + 1, np.arange(index.rows.shape[1]))
+    if index.mixed:  # whose turn it is among the domains of an origin is drawn for each task
+        drawn = hash_keys(seed, tasks[..., None], index.origins[classes], 0, 0)
+        keys[drawn % index.turns[classes].astype(np.uint64) != index.turn[classes]] = _LAST
+    return keys
+
+
+def _smallest(keys: UInt64[np.ndarray, "*batch n"], count: int) -> Int[np.ndarray, "*batch count"]:
+    """The positions of the `count` smallest keys of each row, in the order of the keys."""
+    part = np.argpartition(keys, min(count, keys.shape[-1] - 1), axis=-1)[..., :count]
+    order = np.argsort(np.take_along_axis(keys, part, axis=-1), axis=-1)
+    return np.take_along_axis(part, order, axis=-1)

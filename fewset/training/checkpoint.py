@@ -1,0 +1,47 @@
+"""What training leaves in its directory while it goes on: checkpoint, metrics of each epoch, log."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fewset.runtime import distributed
+from fewset.runtime.files import replacing, write_text
+
+CHECKPOINT = Path("checkpoint") / "last.pt"
+METRICS, LOG = "metrics.jsonl", "log.txt"
+
+
+class TrainingFiles:
+    """The files of a training in the directory `path`. Of several processes only the main one writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def log(self, text: str) -> None:
+        """Add a line to the log, with the time."""
+        if not distributed.is_main_process():
+            return
+        with (self.path / LOG).open("a", encoding="utf-8") as log:
+            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+
+    def save_checkpoint(self, state: dict[str, Any]) -> None:
+        """Replace the checkpoint by this state."""
+        if distributed.is_main_process():
+            with replacing(self.path / CHECKPOINT) as temporary:
+                torch.save(state, temporary)
+
+    def load_checkpoint(self) -> dict[str, Any] | None:
+        """The state of the last checkpoint, or None where there is none yet."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return None
+        state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        return state
+
+    def write_metrics(self, rows: list[dict[str, Any]]) -> None:
+        """Write one line of JSON for each epoch."""
+        if distributed.is_main_process():
+            write_text(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows))

@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+import torch
+
+from fewset.data.images.store import ImageSet, open_set, set_path, write_store
+from fewset.evaluation.protocols.cross_domain import cross_domains, evaluate_cross_domain, picture_task
+from fewset.evaluation.scoring import class_index, evaluate
+from fewset.runtime.errors import UserError
+from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.spec import TaskSpec
+from tests.helpers.embedded import DIM, distance, model_with
+
+SPEC = TaskSpec(way=3, shot=2, query=5, tasks=31, seed=2)
+
+
+@pytest.fixture
+def images() -> ImageSet:
+    """11 classes (the last 7 for tests) in 3 domains of 13 items; item n of each is of the same origin."""
+    labels, domains, number = (
+        axis.ravel() for axis in np.meshgrid(np.arange(11), np.arange(3), np.arange(13))
+    )
+    order = np.random.default_rng(0).permutation(len(labels))
+    labels, domains, origins = labels[order], domains[order], (13 * labels + number)[order]
+    with write_store(
+        set_path("tiny"),
+        size=3,
+        labels=labels,
+        class_names=[f"class{label}" for label in range(11)],
+        splits=np.where(labels < 4, 0, 2),
+        domains=domains,
+        domain_names=("Art", "Clipart", "Real"),
+        origins=origins,
+        source="made by a test",
+    ):
+        pass
+    return open_set("tiny")
+
+
+def features_of(images: ImageSet) -> torch.Tensor:
+    """An embedding of every item: what is common to its class, and what is to its domain and itself."""
+    generator = np.random.default_rng(3)
+    classes, domains = generator.normal(size=(11, DIM)), generator.normal(size=(3, DIM))
+    noise = generator.normal(size=(len(images.labels), DIM))
+    return torch.from_numpy(classes[images.labels] + 0.5 * domains[images.domains] + noise).float()
+
+
+def test_protonet_across_domains_against_a_loop(images: ImageSet) -> None:
+    table = features_of(images)
+    crossing = cross_domains(images, "test", "Clipart", "Real")
+    score = evaluate_cross_domain(model_with("identity"), table[crossing.rows], crossing.index, SPEC)
+    for number in range(SPEC.tasks):
+        rows = crossing.rows[sample_tasks(crossing.index, SPEC, number, number + 1)[0]]
+        assert (images.domains[rows[:, :2]] == 1).all()
+        assert (images.domains[rows[:, 2:]] == 2).all()
+        assert (images.labels[rows] >= 4).all()
+        assert not np.intersect1d(images.origins[rows[:, :2]], images.origins[rows[:, 2:]]).size
+        centres = [table[one[:2]].numpy().mean(0) for one in rows]
+        right = 0
+        for way, one in enumerate(rows):
+            for row in one[2:]:
+                distances = [distance(table[row].numpy(), centre) for centre in centres]
+                right += int(np.argmin(distances) == way)
+        assert score.per_task[number] == pytest.approx(right / 15)
+    assert 0.4 < score.mean < 0.95
+
+
+@pytest.mark.parametrize("domain", ["Clipart", "Real"])
+def test_one_domain_is_standard(domain: str, images: ImageSet) -> None:
+    table, model = features_of(images), model_with("attention")
+    crossing, selection = cross_domains(images, "test", domain, domain), images.select("test", domain)
+    np.testing.assert_array_equal(crossing.rows, selection.rows)
+    found = evaluate_cross_domain(model, table[crossing.rows], crossing.index, SPEC)
+    expected = evaluate(model, table[selection.rows], selection.labels, SPEC)
+    np.testing.assert_array_equal(found.per_task, expected.per_task)
+
+
+def test_the_standard_setting_over_all_domains_minds_the_origins(images: ImageSet) -> None:
+    selection = images.select("test")
+    rows = selection.rows[sample_tasks(class_index(selection), SPEC, 0, 97)]
+    assert all(len(np.unique(images.origins[task])) == task.size for task in rows)
+
+
+def test_a_third_domain_is_not_embedded(images: ImageSet) -> None:
+    crossing = cross_domains(images, "test", "Real", "Art")
+    assert set(images.domains[crossing.rows]) == {0, 2}
+    assert len(crossing.rows) == 7 * 2 * 13
+
+
+def test_results_do_not_depend_on_the_chunk(images: ImageSet) -> None:
+    table, crossing = features_of(images), cross_domains(images, "test", "Clipart", "Real")
+    first, *others = (
+        evaluate_cross_domain(
+            model_with("attention"), table[crossing.rows], crossing.index, SPEC, chunk=chunk
+        )
+        for chunk in (1, 7, None)
+    )
+    for score in others:
+        np.testing.assert_array_equal(score.per_task, first.per_task)
+
+
+def test_too_few_items_of_different_origin_are_named(images: ImageSet) -> None:
+    index = cross_domains(images, "test", "Clipart", "Real").index
+    assert sample_tasks(index, TaskSpec(way=2, shot=2, query=11), 0, 7).shape == (7, 2, 13)
+    with pytest.raises(
+        UserError, match=r"class 'class4' has 13 items for the support and 13 for the queries, 2"
+    ):
+        sample_tasks(index, TaskSpec(way=2, shot=2, query=12), 0, 1)
+
+
+def test_an_unknown_domain_is_named(images: ImageSet) -> None:
+    with pytest.raises(UserError, match="unknown domain of 'tiny': 'Reel'"):
+        cross_domains(images, "test", "Clipart", "Reel")
+
+
+def test_the_picture_of_a_task_is_what_was_scored(images: ImageSet) -> None:
+    table, crossing = features_of(images), cross_domains(images, "test", "Clipart", "Real")
+    model, features = model_with("attention"), table[crossing.rows]
+    score = evaluate_cross_domain(model, features, crossing.index, SPEC)
+    for number in (0, 13, 30):
+        picture = picture_task(model, features, crossing.index, SPEC, number)
+        assert picture.support.shape == (3, 2)
+        assert (images.domains[crossing.rows[picture.support]] == 1).all()
+        assert (images.domains[crossing.rows[picture.query]] == 2).all()
+        right = picture.predicted == np.arange(3)[:, None]
+        assert score.per_task[number] == pytest.approx(right.mean())
+        named = images.labels[crossing.rows[picture.support]][:, 0][picture.predicted]
+        np.testing.assert_array_equal(named == images.labels[crossing.rows[picture.query]], right)

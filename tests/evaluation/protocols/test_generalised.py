@@ -1,0 +1,203 @@
+import numpy as np
+import pytest
+import torch
+
+from fewset.evaluation.calibration import Margins, calibrate, scores_at
+from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.protocols.generalised import (
+    Seen,
+    Table,
+    evaluate_generalised,
+    generalised_margins,
+    joint_prototypes,
+)
+from fewset.evaluation.scoring import evaluate
+from fewset.models.adapters import ADAPTERS
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from fewset.tasks.hold_out import hold_out
+from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
+from fewset.tasks.spec import TaskSpec
+from tests.helpers.embedded import DIM, distance, model_with, table
+
+SPEC = TaskSpec(way=3, shot=2, query=5, tasks=13, seed=2)
+EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))
+
+
+def seen_side(seed: int = 1) -> tuple[Table, Seen]:
+    """7 seen classes of 17 items, 4 of which are held out, as if they were the numbers 10, 20, …"""
+    features, labels = table(classes=7, items=17, seed=seed)
+    train = Table(features, 10 * labels + 10)
+    parts = hold_out(train.labels)
+    return train, Seen.of(train, parts.train, np.sort(np.concatenate([parts.val, parts.test])))
+
+
+def unseen_side(seed: int = 2) -> Table:
+    return Table(*table(classes=5, items=11, seed=seed))
+
+
+def naive_margins(
+    model: FewShotModel, train: Table, seen: Seen, unseen: Table, adapt_seen: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Task by task, query by query, class by class."""
+    parts = hold_out(train.labels)
+    classes = sorted(set(train.labels))
+    seen_prototypes = [
+        np.mean([train.features[row].numpy() for row in parts.train if train.labels[row] == one], axis=0)
+        for one in classes
+    ]
+    seen_rows = sample_every_class(seen.index, 3, SPEC.seed, 0, SPEC.tasks)
+    seen_found, unseen_found = np.full((13, 7, 3), np.nan), np.full((13, 3, 5), np.nan)
+    for task in range(SPEC.tasks):
+        (rows,) = sample_tasks(ClassIndex(unseen.labels), SPEC, task, task + 1)
+        own = [unseen.features[one[:2]].numpy().mean(0) for one in rows]
+        if adapt_seen:
+            everything = torch.from_numpy(np.array([seen_prototypes + own])).float()
+            centres = model.adapter(everything)[0].numpy()
+        else:
+            centres = [*seen_prototypes, *model.adapter(torch.from_numpy(np.array([own])).float())[0].numpy()]
+        for place, one in enumerate(seen_rows[task]):
+            for number, row in enumerate(one):
+                scores = [-distance(seen.features[row].numpy(), centre) / 3 for centre in centres]
+                if np.argmax(scores[:7]) == place:
+                    seen_found[task, place, number] = max(scores[:7]) - max(scores[7:])
+        for place, one in enumerate(rows):
+            for number, row in enumerate(one[2:]):
+                scores = [-distance(unseen.features[row].numpy(), centre) / 3 for centre in centres]
+                if np.argmax(scores[7:]) == place:
+                    unseen_found[task, place, number] = max(scores[:7]) - max(scores[7:])
+    return seen_found, unseen_found
+
+
+@pytest.mark.parametrize("adapt_seen", [True, False])
+@pytest.mark.parametrize("adapter", ["identity", "attention", "deepsets"])
+def test_margins_against_a_loop(adapter: str, adapt_seen: bool) -> None:
+    (train, seen), unseen, model = seen_side(), unseen_side(), model_with(adapter)
+    found = generalised_margins(model, seen, unseen, SPEC, seen_query=3, adapt_seen=adapt_seen)
+    with evaluating(model):
+        expected = naive_margins(model, train, seen, unseen, adapt_seen)
+    np.testing.assert_allclose(found.seen, expected[0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found.unseen, expected[1], rtol=1e-3, atol=1e-4)
+    for part in (found.seen, found.unseen):
+        assert 0.1 < np.isnan(part).mean() < 0.9  # some are right, some are wrong
+
+
+@pytest.mark.parametrize("adapter", sorted(ADAPTERS))
+def test_unseen_alone_is_the_standard_setting(adapter: str) -> None:
+    """With its own classes adapted by themselves, UNSEEN is the few-shot accuracy on the same tasks."""
+    (_, seen), unseen, model = seen_side(), unseen_side(), model_with(adapter)
+    found = scores_at(generalised_margins(model, seen, unseen, SPEC, adapt_seen=False), 0.0)
+    expected = evaluate(model, unseen.features, unseen.labels, SPEC)
+    np.testing.assert_allclose(found.unseen.per_task, expected.per_task, rtol=1e-6)
+
+
+@pytest.mark.parametrize("constant", [0.0, -0.7, 1.3])
+def test_the_constant_is_subtracted_from_the_seen_scores(constant: float) -> None:
+    """COMBINED against the largest of all 10 scores, the seen ones less the constant; 0 is uncalibrated."""
+    (_, seen), unseen, model = seen_side(), unseen_side(), model_with("attention")
+    found = scores_at(generalised_margins(model, seen, unseen, SPEC, seen_query=3), constant)
+    rows = torch.from_numpy(sample_tasks(ClassIndex(unseen.labels), SPEC, 0, SPEC.tasks))
+    seen_rows = torch.from_numpy(sample_every_class(seen.index, 3, SPEC.seed, 0, SPEC.tasks))
+    with evaluating(model):
+        centres = joint_prototypes(model, seen.prototypes, unseen.features[rows[..., :2]])
+        answers = []
+        for items in (seen.features[seen_rows], unseen.features[rows[..., 2:]]):
+            scores = model.head(centres.unsqueeze(2), items.flatten(1, 2))
+            scores[..., :7] -= constant
+            answers.append(scores.argmax(-1).view(items.shape[:3]))
+    right = [
+        (answer == torch.arange(first, last)[:, None]).float().mean(2)
+        for answer, first, last in ((answers[0], 0, 7), (answers[1], 7, 10))
+    ]
+    np.testing.assert_allclose(found.combined.per_task, torch.cat(right, dim=1).mean(1).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(found.seen_among_all.per_task, right[0].mean(1).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(found.unseen_among_all.per_task, right[1].mean(1).numpy(), rtol=1e-6)
+
+
+def test_after_averaging_the_set_holds_every_shot() -> None:
+    model = model_with("attention", average="post")
+    seen, support = torch.randn(7, DIM), torch.randn(2, 3, 5, DIM)
+    found = joint_prototypes(model, seen, support)
+    for task in range(2):
+        adapted = model.adapter(torch.cat([seen, support[task].reshape(15, DIM)])[None])[0]
+        expected = torch.cat([adapted[:7], adapted[7:].view(3, 5, DIM).mean(1)])
+        torch.testing.assert_close(found[task], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("average", ["pre", "post"])
+@pytest.mark.parametrize("adapt_seen", [True, False])
+@pytest.mark.parametrize("adapter", EQUIVARIANT)
+def test_order_of_classes_is_immaterial(adapter: str, adapt_seen: bool, average: str) -> None:
+    model = model_with(adapter, average=average)
+    seen, support = torch.randn(7, DIM), torch.randn(2, 3, 5, DIM)
+    order, own = [3, 0, 6, 1, 5, 2, 4], [2, 0, 1]
+    found = joint_prototypes(model, seen[order], support[:, own], adapt_seen)
+    expected = joint_prototypes(model, seen, support, adapt_seen)[:, order + [7 + one for one in own]]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("adapter", sorted(ADAPTERS))
+def test_one_task_never_influences_another(adapter: str) -> None:
+    model = model_with(adapter)
+    seen, support = torch.randn(7, DIM), torch.randn(2, 3, 5, DIM)
+    expected = joint_prototypes(model, seen, support)[1]
+    support[0] = torch.nan
+    torch.testing.assert_close(joint_prototypes(model, seen, support)[1], expected)
+
+
+@pytest.mark.parametrize("adapter", ["identity", "attention"])
+def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
+    (_, seen), unseen, model = seen_side(), unseen_side(), model_with(adapter)
+    first, *others = (
+        generalised_margins(model, seen, unseen, SPEC, chunk=chunk) for chunk in (1, 2, 5, None)
+    )
+    constant = calibrate(first)
+    for margins in others:
+        assert calibrate(margins) == pytest.approx(constant, abs=1e-5)
+        for name in ("seen", "unseen", "combined", "harmonic"):
+            scores = [getattr(scores_at(one, constant), name).per_task for one in (first, margins)]
+            np.testing.assert_array_equal(*scores)
+
+
+def test_by_default_seen_queries_are_as_many_as_there_are() -> None:
+    (_, seen), unseen, model = seen_side(), unseen_side(), model_with("identity")
+    assert generalised_margins(model, seen, unseen, SPEC).seen.shape == (13, 7, 4)
+    few = TaskSpec(way=3, shot=2, query=3, tasks=1)
+    assert generalised_margins(model, seen, unseen, few).seen.shape == (1, 7, 3)
+    with pytest.raises(UserError, match="class '10' has 4 items"):
+        generalised_margins(model, seen, unseen, SPEC, seen_query=5)
+
+
+def test_the_whole_evaluation_is_its_parts() -> None:
+    model, spec = model_with("attention"), SPEC
+    train, val, test = Table(*table(7, 17, 1)), Table(*table(5, 11, 2)), Table(*table(5, 11, 3))
+    found = evaluate_generalised(model, train, val, test, spec, validation_tasks=7)
+    parts = hold_out(train.labels)
+    on_val = generalised_margins(
+        model, Seen.of(train, parts.train, parts.val), val, TaskSpec(3, 2, 5, 7, spec.seed)
+    )
+    on_test = generalised_margins(model, Seen.of(train, parts.train, parts.test), test, spec)
+    assert found.constant == calibrate(on_val)
+    for scores, constant in ((found.calibrated, found.constant), (found.uncalibrated, 0.0)):
+        expected = scores_at(on_test, constant)
+        np.testing.assert_array_equal(scores.combined.per_task, expected.combined.per_task)
+    assert 0 < found.curve.area < 1
+    frozen = evaluate_generalised(model, train, val, test, spec, validation_tasks=7, adapt_seen=False)
+    assert frozen.curve.area != found.curve.area
+
+
+def test_calibration_helps_where_the_scores_are_biased() -> None:
+    """Seen classes whose prototypes are too far away are taken for unseen, until the constant mends it."""
+    (_, seen), unseen, model = seen_side(), unseen_side(), model_with("identity")
+    found = generalised_margins(model, seen, unseen, SPEC)
+    biased = Margins(found.seen - np.float32(64), found.unseen - np.float32(64))
+    before, after = scores_at(biased, 0.0), scores_at(biased, calibrate(biased))
+    assert before.harmonic.mean == 0
+    assert after.harmonic.mean > 0.3
+    assert after.harmonic.mean == pytest.approx(scores_at(found, calibrate(found)).harmonic.mean, abs=0.01)
+
+
+def test_seen_prototypes_and_queries_are_of_the_same_classes() -> None:
+    features, labels = table()
+    with pytest.raises(UserError, match="not of the same seen classes"):
+        Seen.of(Table(features, labels), np.flatnonzero(labels < 5), np.flatnonzero(labels < 4))

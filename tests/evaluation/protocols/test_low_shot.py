@@ -1,0 +1,315 @@
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fewset.data.features.table import FeatureTable, Setup, open_features, table_path, write_features
+from fewset.evaluation.class_means import fit_centre
+from fewset.evaluation.protocols.low_shot import (
+    LowShotSpec,
+    choose_prior,
+    evaluate_low_shot,
+    ranking,
+    with_prior,
+)
+from fewset.models.adapters.attention import Attention
+from fewset.models.adapters.identity import Identity
+from fewset.models.backbones.features import FeatureInput
+from fewset.models.heads.matching import MatchingHead
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from fewset.tasks.hashing import mix
+from fewset.tasks.scores import Score
+
+SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
+SPEC = LowShotSpec(shots=(1, 3, 5), trials=2, seed=4, prior=0.7)
+NAMES = [f"top{top}_{metric}" for top, metric in product((1, 5), ("unseen", "all", "all_with_prior"))]
+
+
+def make_table(
+    seen: int = SEEN, unseen: int = UNSEEN, rows: int = ROWS, shift: float = 3, name: str = "table"
+) -> FeatureTable:
+    """Classes are overlapping clusters; seen and unseen ones are mixed, and so are their two halves."""
+    generator = np.random.default_rng(0)
+    classes = seen + unseen
+    labels = generator.permutation(np.arange(rows) % classes)
+    centres = generator.normal(size=(classes, DIM)) + shift
+    flags = generator.permutation(np.repeat([False, True], [seen, unseen]))
+    write_features(
+        table_path(name),
+        [(centres[labels] + generator.normal(size=(rows, DIM))).astype(np.float32)],
+        dim=DIM,
+        labels=labels,
+        roles=(generator.random(rows) < 0.4).astype(int),
+        class_names=[f"class {number}" for number in range(classes)],
+        unseen=flags,
+        setups=1 + generator.permutation(np.arange(classes) % 2),
+        source="made by a test",
+        command="none",
+    )
+    return open_features(name)
+
+
+@pytest.fixture
+def table() -> FeatureTable:
+    return make_table()
+
+
+def make_model(method: str, similarity: str = "euclidean", temperature: float = 0.7) -> FewShotModel:
+    torch.manual_seed(0)
+    adapter: nn.Module = Attention(DIM) if method == "FEAT" else Identity(DIM)
+    transform = {"SimpleShot": "cl2n", "SimpleShot L2N": "l2n"}.get(method, "none")
+    return FewShotModel(FeatureInput(DIM, transform), adapter, PrototypeHead(DIM, similarity, temperature))
+
+
+def oracle(
+    model: FewShotModel,
+    table: FeatureTable,
+    shot: int,
+    trial: int,
+    seed: int,
+    prior: float,
+    setup: Setup | None,
+) -> dict[str, float]:
+    """One query after another, each class compared by itself."""
+    features = table.read(np.arange(len(table.labels))).astype(np.float64)
+    training = [row for row in range(len(features)) if table.roles[row] == 0]
+    transform = model.backbone.transform
+    if transform == "cl2n":
+        features = features - features[[row for row in training if not table.unseen[table.labels[row]]]].mean(
+            0
+        )
+    if transform != "none":
+        features = np.array([row / np.sqrt((row**2).sum()) for row in features])
+
+    seen, unseen = table.classes("seen", setup).tolist(), table.classes("unseen", setup).tolist()
+    means = {
+        number: np.mean([features[row] for row in training if table.labels[row] == number], 0)
+        for number in seen
+    }
+    drawn = table.draw(np.array(unseen), shot, mix(seed, trial))
+    means.update({number: features[rows].mean(0) for number, rows in zip(unseen, drawn, strict=True)})
+
+    def adapted(classes: list[int]) -> dict[int, np.ndarray]:
+        stacked = torch.tensor(np.array([means[number] for number in classes])).float()
+        with torch.no_grad():
+            return dict(zip(classes, model.adapter.eval()(stacked[None])[0].double().numpy(), strict=True))
+
+    def score(query: np.ndarray, prototype: np.ndarray) -> float:
+        if model.head.similarity.__name__ == "cosine":
+            value = query @ prototype / np.sqrt((query**2).sum() * (prototype**2).sum())
+        else:
+            value = -((query - prototype) ** 2).sum()
+        return float(value / model.head.temperature)
+
+    alone, joint = adapted(unseen), adapted(seen + unseen)
+    hits: dict[str, list[bool]] = {name: [] for name in NAMES}
+    for row in range(len(features)):
+        label = table.labels[row]
+        if table.roles[row] == 0 or label not in joint:
+            continue
+        scores = {number: score(features[row], joint[number]) for number in joint}
+        sums = [sum(np.exp(scores[number]) for number in group) for group in (seen, unseen)]
+        tables = {
+            "all": scores,
+            "all_with_prior": {
+                number: (
+                    prior * np.exp(value) / sums[1]
+                    if number in unseen
+                    else (1 - prior) * np.exp(value) / sums[0]
+                )
+                for number, value in scores.items()
+            },
+        }
+        if label in alone:
+            tables["unseen"] = {number: score(features[row], alone[number]) for number in alone}
+        for metric, values in tables.items():
+            best = sorted(values, key=lambda number: -values[number])
+            for top in (1, 5):
+                hits[f"top{top}_{metric}"].append(label in best[:top])
+    return {name: float(np.mean(found)) for name, found in hits.items()}
+
+
+def values(scores: dict[int, dict[str, Score]]) -> dict[tuple[int, str], list[float]]:
+    return {(shot, name): scores[shot][name].per_task.tolist() for shot in scores for name in scores[shot]}
+
+
+@pytest.mark.parametrize("method", ["ProtoNet", "SimpleShot", "SimpleShot L2N", "FEAT"])
+@pytest.mark.parametrize(
+    ("similarity", "setup"), [("euclidean", None), ("cosine", "test"), ("euclidean", "validation")]
+)
+def test_every_accuracy_against_a_loop(
+    table: FeatureTable, method: str, similarity: str, setup: Setup | None
+) -> None:
+    model = make_model(method, similarity)
+    fit_centre(model, table)
+    spec = replace(SPEC, setup=setup)
+    scores = evaluate_low_shot(model, table, spec)
+    assert list(scores) == [1, 3, 5]
+    for shot in spec.shots:
+        assert set(scores[shot]) == set(NAMES)
+        for trial in range(2):
+            expected = oracle(model, table, shot, trial, 4, 0.7, setup)
+            found = {name: float(score.per_task[trial]) for name, score in scores[shot].items()}
+            assert found == pytest.approx(expected, abs=1e-6)
+    assert scores[1]["top1_unseen"].mean == pytest.approx(scores[1]["top1_unseen"].per_task.mean())
+
+
+@pytest.mark.parametrize("method", ["ProtoNet", "SimpleShot", "FEAT"])
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_the_chunk_does_not_matter(table: FeatureTable, method: str, chunk: int) -> None:
+    model = make_model(method)
+    fit_centre(model, table)
+    assert values(evaluate_low_shot(model, table, SPEC, chunk=chunk)) == values(
+        evaluate_low_shot(model, table, SPEC)
+    )
+
+
+def test_a_trial_depends_on_the_seed_and_its_number_alone(table: FeatureTable) -> None:
+    model = make_model("FEAT")
+    two = evaluate_low_shot(model, table, SPEC)
+    assert values(evaluate_low_shot(model, table, SPEC)) == values(two)
+    five = evaluate_low_shot(model, table, LowShotSpec((3,), 5, seed=4, prior=0.7))
+    for name in NAMES:
+        assert five[3][name].per_task[:2].tolist() == two[3][name].per_task.tolist()
+    other = evaluate_low_shot(model, table, replace(SPEC, seed=5))
+    assert values(other) != values(two)
+    assert len(set(five[3]["top1_all"].per_task.tolist())) > 1
+
+
+def test_the_origin_does_not_matter_for_distances() -> None:
+    spec = replace(SPEC, shots=(2,))
+    near, far = (
+        evaluate_low_shot(make_model("ProtoNet"), make_table(shift=shift, name=f"table{shift}"), spec)
+        for shift in (0, 64)
+    )
+    assert values(near) == values(far)
+
+
+def test_top_5_of_5_ways_is_everything() -> None:
+    table = make_table(seen=2, unseen=3, rows=61)
+    for method in ("ProtoNet", "FEAT"):
+        scores = evaluate_low_shot(make_model(method), table, replace(SPEC, prior=0.3))
+        for shot, name in product(SPEC.shots, NAMES):
+            assert (scores[shot][name].mean == 1) == name.startswith("top5"), (shot, name)
+
+
+def test_a_certain_prior_leaves_one_group(table: FeatureTable) -> None:
+    queries = table.rows(np.arange(SEEN + UNSEEN), "test")
+    share = table.unseen[table.labels[queries]].mean()
+    model = make_model("ProtoNet")
+    certain = evaluate_low_shot(model, table, replace(SPEC, prior=1.0))
+    for shot, top in product(SPEC.shots, (1, 5)):
+        expected = share * certain[shot][f"top{top}_unseen"].per_task
+        np.testing.assert_allclose(certain[shot][f"top{top}_all_with_prior"].per_task, expected, rtol=1e-6)
+    never = evaluate_low_shot(model, table, replace(SPEC, prior=0.0))
+    by_seen = never[1]["top1_all_with_prior"].per_task  # the same in each trial: nothing of the shots counts
+    assert by_seen[0] == by_seen[1] > 0
+    assert by_seen[0] <= 1 - share
+
+
+def test_with_prior_are_log_probabilities() -> None:
+    scores = torch.randn(7, 5, dtype=torch.float64)
+    found = with_prior(scores, 2, 0.3).exp().numpy()
+    seen, unseen = (np.exp(group) for group in (scores[:, :2].numpy(), scores[:, 2:].numpy()))
+    np.testing.assert_allclose(found[:, :2], 0.7 * seen / seen.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found[:, 2:], 0.3 * unseen / unseen.sum(axis=1, keepdims=True))
+    assert with_prior(1e4 * scores, 2, 0.3).isfinite().all()  # exp() of such scores is not
+
+
+def test_ranking() -> None:
+    nan = float("nan")
+    scores = torch.tensor(
+        [
+            [0.1, 0.7, 0.3, 0.5],
+            [2.0, 2.0, 2.0, 1.0],
+            [2.0, 2.0, 2.0, 1.0],
+            [nan, 0.0, 1.0, 2.0],
+            [nan, 3.0, 1.0, 2.0],
+            [-np.inf, -np.inf, 0.0, 1.0],
+        ]
+    )
+    assert ranking(scores, torch.tensor([3, 0, 2, 0, 1, 1])).tolist() == [1, 0, 2, 4, 1, 3]
+
+
+def test_memory_does_not_depend_on_the_rows(table: FeatureTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than a chunk is ever read at once, and each seen training row only once.
+
+    So what is read, and the time for it, grows with the number of rows and no faster.
+    """
+    asked: list[np.ndarray] = []
+    read = FeatureTable.read
+
+    def recorded(self: FeatureTable, rows: np.ndarray) -> np.ndarray:
+        asked.append(rows)
+        return read(self, rows)
+
+    monkeypatch.setattr(FeatureTable, "read", recorded)
+    evaluate_low_shot(make_model("FEAT"), table, SPEC, chunk=11)
+    assert max(map(len, asked)) <= 11
+    times = np.bincount(np.concatenate(asked), minlength=ROWS)
+    seen_training = table.rows(table.classes("seen"), "train")
+    assert (times[seen_training] == 1).all()
+    queries = table.rows(np.arange(SEEN + UNSEEN), "test")
+    assert (times[queries] == SPEC.trials * len(SPEC.shots)).all()
+    shots = SPEC.trials * UNSEEN * sum(SPEC.shots)
+    assert times.sum() == len(seen_training) + SPEC.trials * len(SPEC.shots) * len(queries) + shots
+
+
+def test_the_prior_is_chosen_on_the_validation_setup(table: FeatureTable) -> None:
+    model, priors = make_model("ProtoNet", temperature=8.0), (0.05, 0.3, 0.6, 0.95)
+    means = [
+        np.mean(
+            [scores["top5_all_with_prior"].mean for scores in evaluate_low_shot(model, table, spec).values()]
+        )
+        for spec in (replace(SPEC, setup="validation", prior=prior) for prior in priors)
+    ]
+    assert len(set(means)) > 1
+    assert choose_prior(model, table, SPEC, priors) == priors[int(np.argmax(means))]
+    with pytest.raises(UserError, match="no seen classes of the validation setup"):
+        choose_prior(model, _without_setups(table), SPEC, priors)
+
+
+def _without_setups(table: FeatureTable) -> FeatureTable:
+    return replace(table, setups=np.zeros_like(table.setups))
+
+
+def test_what_cannot_be_scored_is_refused(table: FeatureTable) -> None:
+    def refused(model: FewShotModel, match: str) -> None:
+        with pytest.raises(UserError, match=match):
+            evaluate_low_shot(model, table, SPEC)
+
+    entry, adapter, head = FeatureInput(DIM), Attention(DIM), PrototypeHead(DIM)
+    refused(FewShotModel(entry, Identity(DIM), MatchingHead(DIM)), "head is MatchingHead.*expected the head")
+    refused(FewShotModel(entry, adapter, head, transductive=True), "without the queries")
+    refused(FewShotModel(entry, adapter, head, average="post"), "average='pre'")
+    refused(FewShotModel(FeatureInput(3), Identity(3), PrototypeHead(3)), "features of 3 numbers")
+    refused(make_model("SimpleShot"), "call fit_centre")
+    plain = evaluate_low_shot(FewShotModel(entry, Identity(DIM), head, average="post"), table, SPEC)
+    assert values(plain) == values(evaluate_low_shot(make_model("ProtoNet", temperature=1.0), table, SPEC))
+
+    with pytest.raises(UserError, match=r"class 'class \d+' of 'table' has \d+ training rows, but 99 shots"):
+        evaluate_low_shot(make_model("ProtoNet"), table, LowShotSpec(shots=(1, 99)))
+    table.roles[table.labels == 3] = 0
+    refused(make_model("ProtoNet"), "class 'class 3' of 'table' has no queries")
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"shots": ()}, "shots are"),
+        ({"shots": (0, 1)}, "shots are"),
+        ({"shots": (5, 5)}, "expected different numbers"),
+        ({"trials": 0}, "trials"),
+        ({"seed": -1}, "seed"),
+        ({"prior": 1.1}, "prior is 1.1"),
+        ({"prior": float("nan")}, "prior is nan"),
+    ],
+)
+def test_a_wrong_spec_is_refused(changes: dict[str, object], match: str) -> None:
+    with pytest.raises(UserError, match=match):
+        replace(SPEC, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+import torch
+
+from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.protocols.transductive import (
+    METHODS,
+    Transduction,
+    _adapt_together,
+    evaluate_transductive,
+    transductive_logits,
+)
+from fewset.evaluation.scoring import evaluate
+from fewset.models.adapters import ADAPTERS
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from fewset.tasks.sampling import ClassIndex
+from fewset.tasks.spec import TaskSpec
+from tests.helpers.embedded import DIM, distance, model_with, table
+
+SPEC = TaskSpec(way=3, shot=2, query=5, tasks=31, seed=2)
+EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))
+every_adapter = pytest.mark.parametrize("adapter", sorted(ADAPTERS))
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def tasks(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return (
+        torch.randn(2, 3, 5, DIM, generator=generator, dtype=torch.float64),
+        torch.randn(2, 7, DIM, generator=generator, dtype=torch.float64),
+    )
+
+
+def attention(model: FewShotModel, rows: np.ndarray) -> np.ndarray:
+    """The Transformer of FEAT on one set, Q = K = V, item by item."""
+    layer = model.adapter.layers[0]
+    weights = {name: value.detach().numpy() for name, value in layer.named_parameters()}
+    adapted = []
+    for row in rows:
+        scores = [
+            (weights["to_query.weight"] @ row) @ (weights["to_key.weight"] @ other) / DIM**0.5
+            for other in rows
+        ]
+        shares = np.exp(scores) / np.exp(scores).sum()
+        value = sum(
+            share * weights["to_value.weight"] @ other for share, other in zip(shares, rows, strict=True)
+        )
+        output = row + weights["to_output.weight"] @ value + weights["to_output.bias"]
+        output = (output - output.mean()) / np.sqrt(output.var() + 1e-5)
+        adapted.append(output * weights["norm.weight"] + weights["norm.bias"])
+    return np.array(adapted)
+
+
+@pytest.mark.parametrize("average", ["pre", "post"])
+@every_method
+def test_feat_against_a_loop(method: str, average: str) -> None:
+    model = model_with("attention", average=average).double()
+    how = METHODS[method]
+    support, query = tasks()
+    found = transductive_logits(model, support, query, how).detach().numpy()
+    for task in range(2):
+        shots, queries = support[task].numpy(), query[task].numpy()
+        labelled = shots.mean(1, keepdims=True) if average == "pre" else shots
+        rows = labelled.reshape(-1, DIM)
+        adapted = attention(model, np.concatenate([rows, queries]) if how.joined else rows)
+        labelled = adapted[: len(rows)].reshape(labelled.shape)
+        if how.adapted_queries:
+            queries = adapted[len(rows) :]
+        labelled = [one.mean(0) for one in labelled]
+        centres = labelled
+        for _ in range(how.steps):
+            shares = []
+            for one in queries:
+                likeness = np.exp([-distance(one, centre) / 3 for centre in centres])
+                shares.append(likeness / likeness.sum())
+            refined = []
+            for way, centre in enumerate(labelled):
+                total, count = 5 * centre, 5.0  # the class has five shots, averaged early or late
+                for one, share in zip(queries, shares, strict=True):
+                    total, count = total + share[way] * one, count + share[way]
+                refined.append(total / count)
+            centres = refined
+        expected = [[-distance(one, centre) / 3 for centre in centres] for one in queries]
+        np.testing.assert_allclose(found[task], expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("average", ["pre", "post"])
+@every_adapter
+def test_no_queries_joined_is_inductive(adapter: str, average: str) -> None:
+    model, (features, labels) = model_with(adapter, average=average), table()
+    found = evaluate_transductive(model, features, ClassIndex(labels), SPEC, Transduction(joined=False))
+    np.testing.assert_array_equal(found.per_task, evaluate(model, features, labels, SPEC).per_task)
+    support, query = (rows.float() for rows in tasks())
+    with evaluating(model):
+        logits = transductive_logits(model, support, query, Transduction(joined=False))
+        assert torch.equal(logits, model(support, query))
+
+
+def test_joined_queries_change_the_scores() -> None:
+    model, (features, labels) = model_with("attention"), table()
+    scores = [
+        evaluate_transductive(model, features, ClassIndex(labels), SPEC, how).per_task
+        for how in (Transduction(joined=False), *METHODS.values())
+    ]
+    assert len({score.tobytes() for score in scores}) == 1 + len(METHODS)
+
+
+def test_without_an_adapter_double_dagger_is_semi_protonet() -> None:
+    support, query = tasks()
+    model = model_with("identity").double()
+    semi = model_with("identity", "semi_prototype", "post", steps=1).double()
+    for method in ("semi-protonet", "double-dagger", "double-dagger-published"):
+        torch.testing.assert_close(
+            transductive_logits(model, support, query, METHODS[method]), semi(support, query)
+        )
+    torch.testing.assert_close(
+        transductive_logits(model, support, query, METHODS["dagger"]), model(support, query)
+    )
+
+
+@pytest.mark.parametrize("average", ["pre", "post"])
+@every_adapter
+def test_the_support_is_adapted_alike_with_and_beside_the_queries(adapter: str, average: str) -> None:
+    """As one set with the queries, or with the queries for its context."""
+    support, query = tasks()
+    model = model_with(adapter, average=average).double()
+    together, _ = _adapt_together(model, support, query)
+    torch.testing.assert_close(together, model.adapt(support, query))
+
+
+@every_method
+@pytest.mark.parametrize("adapter", EQUIVARIANT)
+def test_order_of_classes_and_queries_is_immaterial(adapter: str, method: str) -> None:
+    support, query = tasks()
+    model = model_with(adapter).double()
+    classes, queries = [2, 0, 1], [3, 0, 6, 1, 5, 2, 4]
+    found = transductive_logits(model, support[:, classes], query[:, queries], METHODS[method])
+    expected = transductive_logits(model, support, query, METHODS[method])[:, queries][..., classes]
+    torch.testing.assert_close(found, expected)
+
+
+@every_method
+@every_adapter
+def test_one_task_never_influences_another(adapter: str, method: str) -> None:
+    support, query = tasks()
+    model = model_with(adapter).double()
+    expected = transductive_logits(model, support, query, METHODS[method])[1]
+    support[0], query[0] = torch.nan, torch.nan
+    torch.testing.assert_close(transductive_logits(model, support, query, METHODS[method])[1], expected)
+
+
+@every_method
+@pytest.mark.parametrize("adapter", ["attention", "bilstm"])
+def test_results_do_not_depend_on_the_chunk(adapter: str, method: str) -> None:
+    model, (features, labels) = model_with(adapter), table()
+    first, *others = (
+        evaluate_transductive(model, features, ClassIndex(labels), SPEC, METHODS[method], chunk=chunk)
+        for chunk in (1, 7, None)
+    )
+    for score in others:
+        np.testing.assert_array_equal(score.per_task, first.per_task)
+
+
+def test_tasks_are_those_of_the_standard_setting() -> None:
+    """Semi-ProtoNet is the head of that name on the tasks that `evaluate` draws."""
+    features, labels = table()
+    semi = model_with("identity", "semi_prototype", "post")
+    found = evaluate_transductive(
+        model_with("identity"), features, ClassIndex(labels), SPEC, METHODS["semi-protonet"]
+    )
+    np.testing.assert_array_equal(found.per_task, evaluate(semi, features, labels, SPEC).per_task)
+    assert found.mean != evaluate(model_with("identity"), features, labels, SPEC).mean
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(UserError, match="do not join the set are not adapted"):
+        Transduction(joined=False, adapted_queries=True)
+    with pytest.raises(UserError, match="steps is -1"):
+        Transduction(steps=-1)
+    with pytest.raises(UserError, match="this model has a MatchingHead"):
+        transductive_logits(model_with("identity", "matching"), *(t.float() for t in tasks()), Transduction())

@@ -1,0 +1,567 @@
+"""The authors' checkpoints: files in their layout go in, the results of their evaluation come out.
+
+The oracles state once more, one task and one query at a time, in NumPy and float64, what the evaluation of
+https://github.com/Sha-Lab/FEAT (MIT) computes. As there, the items of a task are shot-major: one item of each
+class, then the next of each.
+"""
+
+import json
+import os
+import pickle
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+import fewset
+from fewset.cli import app as cli
+from fewset.data.images.store import set_path, write_store
+from fewset.experiments.authors import BACKBONES, METHODS, load_authors_checkpoint, read_tensors
+from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+from tests.models.backbones import test_published as published
+
+State = dict[str, Tensor]
+DIM, WAY, QUERY = 64, 5, 3
+
+
+# Files in the published layout
+
+
+def convolution(name: str, channels: int, inputs: int, size: int, bias: bool = False) -> State:
+    scale = (2 / (inputs * size**2)) ** 0.5
+    state = {f"{name}.weight": scale * torch.randn(channels, inputs, size, size)}
+    return state | ({f"{name}.bias": 0.1 * torch.randn(channels)} if bias else {})
+
+
+def normalisation(name: str, channels: int) -> State:
+    return {
+        f"{name}.weight": 0.5 + torch.rand(channels),
+        f"{name}.bias": 0.1 * torch.randn(channels),
+        f"{name}.running_mean": 0.1 * torch.randn(channels),
+        f"{name}.running_var": 0.5 + torch.rand(channels),
+        f"{name}.num_batches_tracked": torch.tensor(7),
+    }
+
+
+def linear(name: str, outputs: int, inputs: int, bias: bool = True) -> State:
+    state = {f"{name}.weight": inputs**-0.5 * torch.randn(outputs, inputs)}
+    return state | ({f"{name}.bias": 0.1 * torch.randn(outputs)} if bias else {})
+
+
+def convnet() -> State:
+    state: State = {}
+    for block in range(4):
+        state |= convolution(f"encoder.{block}.0", 64, 64 if block else 3, 3, bias=True)
+        state |= normalisation(f"encoder.{block}.1", 64)
+    return state
+
+
+def res12() -> State:
+    state: State = {}
+    for number, (inputs, channels) in enumerate([(3, 64), (64, 160), (160, 320), (320, 640)], 1):
+        name = f"layer{number}.0"
+        for i in (1, 2, 3):
+            state |= convolution(f"{name}.conv{i}", channels, inputs if i == 1 else channels, 3)
+            state |= normalisation(f"{name}.bn{i}", channels)
+        state |= convolution(f"{name}.downsample.0", channels, inputs, 1)
+        state |= normalisation(f"{name}.downsample.1", channels)
+    return state
+
+
+def res18() -> State:
+    state = convolution("conv1", 64, 3, 3) | normalisation("bn1", 64)
+    for number, (inputs, channels) in enumerate([(64, 64), (64, 128), (128, 256), (256, 512)], 1):
+        for block in (0, 1):
+            name, first = f"layer{number}.{block}", channels if block else inputs
+            state |= convolution(f"{name}.conv1", channels, first, 3) | normalisation(f"{name}.bn1", channels)
+            state |= convolution(f"{name}.conv2", channels, channels, 3)
+            state |= normalisation(f"{name}.bn2", channels)
+            if first != channels:
+                state |= convolution(f"{name}.downsample.0", channels, first, 1)
+                state |= normalisation(f"{name}.downsample.1", channels)
+    return state
+
+
+def wrn() -> State:
+    state = convolution("conv1", 16, 3, 3, bias=True) | normalisation("bn1", 640)
+    for number, (inputs, channels) in enumerate([(16, 160), (160, 320), (320, 640)], 1):
+        for block in range(4):
+            name, first = f"layer{number}.{block}", channels if block else inputs
+            state |= normalisation(f"{name}.bn1", first) | normalisation(f"{name}.bn2", channels)
+            state |= convolution(f"{name}.conv1", channels, first, 3, bias=True)
+            state |= convolution(f"{name}.conv2", channels, channels, 3, bias=True)
+            if first != channels:
+                state |= convolution(f"{name}.shortcut.0", channels, first, 1, bias=True)
+    return state
+
+
+def set_function(method: str, dim: int) -> State:
+    """Of theirs, with its keys: the set-to-set function of a method."""
+    if method in ("FEAT", "SemiFEAT", "SemiProtoFEAT"):
+        state = linear("slf_attn.fc", dim, dim)
+        for name in ("w_qs", "w_ks", "w_vs"):
+            state |= linear(f"slf_attn.{name}", dim, dim, bias=False)
+        norm = normalisation("slf_attn.layer_norm", dim)
+        return state | {name: norm[name] for name in norm if name.endswith(("weight", "bias"))}
+    if method == "DeepSet":
+        sizes = [(4 * dim, dim), (dim, 4 * dim), (4 * dim, 2 * dim), (dim, 4 * dim)]
+        state = {}
+        for number, (outputs, inputs) in enumerate(sizes, 1):
+            state |= linear(f"set_func.gen{number}", outputs, inputs)
+        return state
+    if method == "GCN":
+        state = linear("graph_func.gc1", 4 * dim, dim) | linear("graph_func.gc2", dim, 4 * dim)
+        return {name: value.T.contiguous() if value.ndim == 2 else value for name, value in state.items()}
+    if method == "BILSTM":
+        state = {}
+        for end in ("", "_reverse"):
+            for kind in ("ih", "hh"):
+                state[f"bilstm.lstm.weight_{kind}_l0{end}"] = torch.randn(
+                    2 * dim, dim if kind == "ih" else dim // 2
+                )
+                state[f"bilstm.lstm.bias_{kind}_l0{end}"] = torch.randn(2 * dim)
+        return state
+    return {}
+
+
+ENCODERS: dict[str, Callable[[], State]] = {"ConvNet": convnet, "Res12": res12, "Res18": res18, "WRN": wrn}
+
+
+def parameters(method: str, backbone: str = "ConvNet", seed: int = 0) -> State:
+    torch.manual_seed(seed)
+    encoder = {f"encoder.{name}": value for name, value in ENCODERS[backbone]().items()}
+    return encoder | set_function(method, DIM)
+
+
+def save(folder: Path, state: State) -> Path:
+    torch.save({"params": OrderedDict(state)}, folder / "max_acc.pth")
+    return folder / "max_acc.pth"
+
+
+# Their evaluation
+
+
+def attention(state: dict[str, np.ndarray], items: np.ndarray, attended: np.ndarray) -> np.ndarray:
+    adapted = []
+    for item in items:
+        query = state["slf_attn.w_qs.weight"] @ item
+        keys = [state["slf_attn.w_ks.weight"] @ other for other in attended]
+        values = [state["slf_attn.w_vs.weight"] @ other for other in attended]
+        weights = np.exp([query @ key / len(item) ** 0.5 for key in keys])
+        mixed = sum(weight * value for weight, value in zip(weights, values, strict=True)) / weights.sum()
+        rows = item + state["slf_attn.fc.weight"] @ mixed + state["slf_attn.fc.bias"]
+        rows = (rows - rows.mean()) / np.sqrt(rows.var() + 1e-5)
+        adapted.append(rows * state["slf_attn.layer_norm.weight"] + state["slf_attn.layer_norm.bias"])
+    return np.array(adapted)
+
+
+def deepset(state: dict[str, np.ndarray], items: np.ndarray) -> np.ndarray:
+    def layer(number: int, row: np.ndarray) -> np.ndarray:
+        return state[f"set_func.gen{number}.weight"] @ row + state[f"set_func.gen{number}.bias"]
+
+    adapted = []
+    for i, item in enumerate(items):
+        masked = items.copy()
+        masked[i] = 0.0  # not left out: it still takes part in the maximum
+        pooled = layer(2, np.maximum(layer(1, masked.max(0)), 0))
+        adapted.append(item + layer(4, np.maximum(layer(3, np.concatenate([item, pooled])), 0)))
+    return np.array(adapted)
+
+
+def gcn(state: dict[str, np.ndarray], items: np.ndarray) -> np.ndarray:
+    """One prototype a class: the label graph has no edges but the loops."""
+    hidden = np.maximum(items @ state["graph_func.gc1.weight"] + state["graph_func.gc1.bias"], 0)
+    return items + hidden @ state["graph_func.gc2.weight"] + state["graph_func.gc2.bias"]
+
+
+def scores(query: np.ndarray, prototypes: np.ndarray, temperature: float, euclidean: bool) -> np.ndarray:
+    if euclidean:
+        return np.array([[-((p - q) ** 2).sum() / temperature for p in prototypes] for q in query])
+    return np.array([[q @ p / np.sqrt(p @ p) / temperature for p in prototypes] for q in query])
+
+
+def authors_logits(
+    method: str, tensors: State, items: Tensor, shot: int, temperature: float, euclidean: bool
+) -> np.ndarray:
+    """Logits (queries, classes) of one task, from its embeddings in shot-major order."""
+    state = {name: value.double().numpy() for name, value in tensors.items()}
+    support, query = np.split(items.double().numpy(), [shot * WAY])
+    support = support.reshape(shot, WAY, DIM)
+    prototypes = support.mean(0)
+    if method == "MatchNet":
+        return sum(scores(query, one_of_each, temperature, euclidean=False) for one_of_each in support)
+    if method == "FEAT":
+        prototypes = attention(state, prototypes, prototypes)
+    elif method == "SemiFEAT":
+        prototypes = attention(state, prototypes, np.concatenate([prototypes, query]))
+    elif method == "SemiProtoFEAT":
+        flat = support.reshape(-1, DIM)
+        adapted = attention(state, flat, np.concatenate([flat, query])).reshape(shot, WAY, DIM)
+        share = np.exp(scores(query, adapted.mean(0), temperature, euclidean))
+        share /= share.sum(1, keepdims=True)
+        prototypes = (adapted.sum(0) + share.T @ query) / (shot + share.sum(0))[:, None]
+    elif method == "DeepSet":
+        prototypes = deepset(state, prototypes)
+    elif method == "GCN":
+        prototypes = gcn(state, prototypes)
+    return scores(query, prototypes, temperature, euclidean)
+
+
+def task_embeddings(shot: int, seed: int = 0) -> Tensor:
+    """Items of one task, shot-major: signed, with a part that all share; squared distances of about 100."""
+    generator = torch.Generator().manual_seed(seed)
+    common, classes = (
+        torch.randn(1, 1, DIM, generator=generator),
+        torch.randn(1, WAY, DIM, generator=generator),
+    )
+    items = 0.5 * common + 0.7 * classes + torch.randn(shot + QUERY, WAY, DIM, generator=generator)
+    return items.flatten(0, 1)
+
+
+def logits_of(model: FewShotModel, items: Tensor, shot: int) -> Tensor:
+    support = items[: shot * WAY].view(shot, WAY, DIM).transpose(0, 1)
+    with torch.no_grad():
+        logits: Tensor = model(support[None], items[None, shot * WAY :])
+    return logits[0]
+
+
+# Same results
+
+
+# At temperature 1 SemiProtoFEAT's soft assignment magnifies the rounding of float32, theirs too, to 2e-4.
+@pytest.mark.parametrize("shot", [1, 5])
+@pytest.mark.parametrize(
+    ("temperature", "similarity"), [(2.0, "euclidean"), (64.0, "euclidean"), (2.0, "cosine")]
+)
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"BILSTM"}))
+def test_logits_are_those_of_the_authors(
+    tmp_path: Path, method: str, temperature: float, similarity: str, shot: int
+) -> None:
+    state, items = parameters(method), task_embeddings(shot)
+    model = load_authors_checkpoint(
+        save(tmp_path, state),
+        method=method,
+        backbone="ConvNet",
+        temperature=temperature,
+        similarity=similarity,
+    )
+    expected = authors_logits(method, state, items, shot, temperature, similarity == "euclidean")
+    np.testing.assert_allclose(logits_of(model, items, shot), expected, rtol=0, atol=1e-4)
+
+
+def test_bilstm_is_theirs_with_a_zero_state(tmp_path: Path) -> None:
+    state, items = parameters("BILSTM"), task_embeddings(1)
+    model = load_authors_checkpoint(save(tmp_path, state), "BILSTM", "ConvNet")
+    lstm = torch.nn.LSTM(DIM, DIM // 2, bidirectional=True)
+    lstm.load_state_dict({name.removeprefix("bilstm.lstm."): state[name] for name in state if "lstm" in name})
+    with torch.no_grad():
+        prototypes = (items[:WAY] + lstm(items[:WAY].unsqueeze(1))[0].squeeze(1)).double().numpy()
+    expected = scores(items[WAY:].double().numpy(), prototypes, 1.0, euclidean=True)
+    np.testing.assert_allclose(logits_of(model, items, 1), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "similarity"),
+    [("DeepSet", "euclidean"), ("GCN", "euclidean"), ("MatchNet", "cosine"), ("FEAT", "cosine")],
+)
+def test_the_papers_arithmetic_is_an_option(tmp_path: Path, method: str, similarity: str) -> None:
+    path, items = save(tmp_path, parameters(method)), task_embeddings(5)
+    theirs, papers = (
+        load_authors_checkpoint(path, method, "ConvNet", similarity=similarity, as_published=as_published)
+        for as_published in (True, False)
+    )
+    assert not torch.allclose(logits_of(theirs, items, 5), logits_of(papers, items, 5), atol=1e-2)
+
+
+# The oracle of each network, the names of its keys there, and a size that keeps the test quick.
+NETWORKS = {
+    "ConvNet": (published.conv4, "blocks.", 84),
+    "Res12": (published.resnet12, "", 84),
+    "Res18": (published.resnet18, "", 19),
+    "WRN": (published.wrn28_10, "", 12),
+}
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_embeddings_are_those_of_the_authors(tmp_path: Path, backbone: str) -> None:
+    oracle, names, size = NETWORKS[backbone]
+    state = parameters("ProtoNet", backbone)
+    model = load_authors_checkpoint(save(tmp_path, state), "ProtoNet", backbone)
+    images = torch.randn(2, 3, size, size)
+    inner = "encoder.encoder." if backbone == "ConvNet" else "encoder."
+    expected = oracle({name.replace(inner, names): value for name, value in state.items()}, images)
+    tolerance = 1e-4 * max(1.0, float(expected.abs().max()))
+    torch.testing.assert_close(model.embed(images), expected, rtol=0, atol=tolerance)
+    assert not model.training
+    assert model.input_size == 84
+    if backbone != "Res12":
+        assert (model.backbone.mean, model.backbone.std) == (IMAGENET_MEAN, IMAGENET_STD)
+    else:
+        np.testing.assert_allclose(
+            model.backbone.mean, np.array([120.396, 115.594, 104.540]) / 255, atol=1e-5
+        )
+        np.testing.assert_allclose(model.backbone.std, np.array([70.682, 68.276, 72.545]) / 255, atol=1e-5)
+
+
+def test_a_transductive_method_sees_the_queries(tmp_path: Path) -> None:
+    """The published SemiFEAT is FEAT whose attention reaches the queries of the task."""
+    path, items = save(tmp_path, parameters("FEAT")), task_embeddings(1)
+    feat, semi = (load_authors_checkpoint(path, method, "ConvNet") for method in ("FEAT", "SemiFEAT"))
+    support, query = items[None, :WAY, None], items[None, WAY:]
+    with torch.no_grad():
+        assert torch.equal(semi(support, query), feat(support, query, context=query))
+        assert torch.equal(
+            semi(support, query, context=query[:, :2]), feat(support, query, context=query[:, :2])
+        )
+    assert not torch.allclose(logits_of(semi, items, 1), logits_of(feat, items, 1))
+
+
+# Every key, or an error with its name
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("encoder.encoder.", "encoder."),
+        ("encoder.encoder.", ""),
+        ("encoder.encoder.", "module."),
+        ("encoder.encoder.", "module.encoder."),
+        ("encoder.encoder.", "encoder.module.encoder."),
+        ("encoder.encoder.", "module.encoder.encoder."),
+    ],
+)
+@torch.no_grad()
+def test_prefixes_of_a_pretraining_file(tmp_path: Path, old: str, new: str) -> None:
+    state, images = parameters("ProtoNet"), torch.randn(2, 3, 16, 16)
+    expected = load_authors_checkpoint(save(tmp_path, state), "ProtoNet", "ConvNet").embed(images)
+    path = save(tmp_path, {name.replace(old, new): value for name, value in state.items()})
+    assert torch.equal(load_authors_checkpoint(path, "ProtoNet", "ConvNet").embed(images), expected)
+
+
+@pytest.mark.parametrize("prefix", ["", "module.encoder.", "encoder.module."])
+def test_prefixes_of_another_backbone(tmp_path: Path, prefix: str) -> None:
+    state = {
+        name.replace("encoder.", prefix): value for name, value in parameters("ProtoNet", "Res18").items()
+    }
+    model = load_authors_checkpoint(save(tmp_path, state), "ProtoNet", "Res18")
+    assert torch.equal(model.backbone.layer4[1].conv2.weight, state[f"{prefix}layer4.1.conv2.weight"])
+
+
+def test_a_whole_model_trained_in_parallel(tmp_path: Path) -> None:
+    state, items = parameters("FEAT"), task_embeddings(1)
+    expected = logits_of(load_authors_checkpoint(save(tmp_path, state), "FEAT", "ConvNet"), items, 1)
+    path = save(tmp_path, {f"module.{name}": value for name, value in state.items()})
+    assert torch.equal(logits_of(load_authors_checkpoint(path, "FEAT", "ConvNet"), items, 1), expected)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_bare_state_dict_of_any_age(tmp_path: Path, zipped: bool) -> None:
+    """Files of PyTorch before 1.6 are no zip files, and before 0.4.1 they count no batches."""
+    state = {name: value for name, value in parameters("FEAT").items() if "num_batches_tracked" not in name}
+    torch.save(OrderedDict(state), tmp_path / "old.pth", _use_new_zipfile_serialization=zipped)
+    model = load_authors_checkpoint(tmp_path / "old.pth", "FEAT", "ConvNet")
+    assert torch.equal(model.adapter.layers[0].to_key.weight, state["slf_attn.w_ks.weight"])
+
+
+def test_the_classifier_of_a_pretraining_file_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    path = save(tmp_path, parameters("ProtoNet") | linear("fc", 61, DIM))
+    with pytest.warns(UserWarning, match=r"left out fc\.bias, fc\.weight"):
+        load_authors_checkpoint(path, "ProtoNet", "ConvNet")
+
+
+def refusal(path: Path, method: str = "FEAT", backbone: str = "ConvNet") -> str:
+    with pytest.raises(UserError) as error:
+        load_authors_checkpoint(path, method, backbone)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_missing_extra_and_wrongly_shaped_keys_are_named(tmp_path: Path) -> None:
+    state = parameters("FEAT")
+    del state["encoder.encoder.2.1.running_var"], state["slf_attn.w_ks.weight"]
+    state["slf_attn.w_os.weight"] = torch.zeros(3)
+    state["slf_attn.fc.bias"] = torch.zeros(7)
+    message = refusal(save(tmp_path, state))
+    assert "missing encoder.encoder.2.1.running_var; missing slf_attn.w_ks.weight; " in message
+    assert "unexpected slf_attn.w_os.weight; " in message
+    assert message.endswith("slf_attn.fc.bias has shape (7,), expected (64,)")
+
+
+def test_keys_are_named_in_the_style_of_the_file(tmp_path: Path) -> None:
+    state = {
+        name.replace("encoder.encoder.", "module."): value for name, value in parameters("ProtoNet").items()
+    }
+    del state["module.0.0.weight"]
+    assert refusal(save(tmp_path, state), "ProtoNet").endswith(": missing module.0.0.weight")
+
+
+def test_shapes_of_a_graph_network_are_named_as_in_the_file(tmp_path: Path) -> None:
+    state = parameters("GCN")
+    state["graph_func.gc1.weight"] = state["graph_func.gc1.weight"].T
+    message = refusal(save(tmp_path, state), "GCN")
+    assert message.endswith("graph_func.gc1.weight has shape (256, 64), expected (64, 256)")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("FEAT", "ProtoNet"), ("ProtoNet", "FEAT"), ("DeepSet", "GCN")]
+)
+def test_a_file_of_another_method_is_refused(tmp_path: Path, written: str, read: str) -> None:
+    message = refusal(save(tmp_path, parameters(written)), read)
+    for name in set_function(written, DIM):
+        assert f"unexpected {name}" in message
+    for name in set_function(read, DIM):
+        assert f"missing {name}" in message
+
+
+def test_a_classifier_does_not_belong_into_a_file_with_a_set_function(tmp_path: Path) -> None:
+    path = save(tmp_path, parameters("FEAT") | linear("fc", 61, DIM))
+    assert refusal(path).endswith("unexpected fc.weight; unexpected fc.bias")
+
+
+def test_unknown_names_are_named(tmp_path: Path) -> None:
+    path = save(tmp_path, {})
+    assert "unknown method 'SemiFeat'. Did you mean 'SemiFEAT'?" in refusal(path, "SemiFeat")
+    assert "unknown backbone 'Res50'" in refusal(path, backbone="Res50")
+    with pytest.raises(UserError, match="unknown similarity 'dot'"):
+        load_authors_checkpoint(path, "FEAT", "ConvNet", similarity="dot")
+    with pytest.raises(UserError, match="temperature is 0"):
+        load_authors_checkpoint(path, "FEAT", "ConvNet", temperature=0)
+
+
+# What is in the file
+
+
+class Payload:
+    """Unpickled, it makes a directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("kind", ["zip", "legacy", "pickle"])
+def test_code_in_a_file_is_refused_and_not_run(tmp_path: Path, kind: str) -> None:
+    path, made = tmp_path / "evil.pth", tmp_path / "made"
+    content = {"params": parameters("FEAT") | {"slf_attn.extra": Payload(made)}}
+    if kind == "pickle":
+        path.write_bytes(pickle.dumps({"params": Payload(made)}, protocol=2))
+    else:
+        torch.save(content, path, _use_new_zipfile_serialization=kind == "zip")
+    with warnings.catch_warnings(action="error"):
+        message = refusal(path)
+    assert "its pickle refers to code" in message
+    assert f"{os.mkdir.__module__}.mkdir" in message
+    assert not made.exists()
+    torch.load(path, weights_only=False) if kind != "pickle" else pickle.loads(path.read_bytes())  # noqa: S301
+    assert made.exists()  # it was a real payload
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+@pytest.mark.parametrize("content", [b"", b"hello world", b"PK\x03\x04 not a zip", b"\x80\x04\x95 no pickle"])
+def test_a_file_that_is_no_checkpoint(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file.pth").write_bytes(content)
+    assert "no file of tensors saved by PyTorch" in refusal(tmp_path / "file.pth")
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    path = save(tmp_path, parameters("FEAT"))
+    path.write_bytes(path.read_bytes()[:-1000])
+    assert "damaged" in refusal(path)
+    assert "there is no checkpoint file" in refusal(tmp_path / "absent.pth")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (torch.zeros(3), "holds no state dict"),
+        ({"params": {}}, "holds no state dict"),
+        ({"params": {"encoder.0": [1, 2]}}, "the entry 'encoder.0' is of type list"),
+        ({"epoch": 3, "state_dict": {}}, "the entry 'epoch' is of type int"),
+    ],
+)
+def test_a_checkpoint_of_something_else(tmp_path: Path, content: object, message: str) -> None:
+    torch.save(content, tmp_path / "file.pth")
+    assert message in refusal(tmp_path / "file.pth")
+
+
+def test_denormal_numbers_become_zero(tmp_path: Path) -> None:
+    state = parameters("FEAT")
+    bits = state["encoder.encoder.0.0.weight"].view(torch.int32)
+    bits[::2], bits[1] = 0x00100000, 0x00800000  # an eighth of the smallest normal number, and that number
+    path = save(tmp_path, state)
+    assert denormals(read_tensors(path)["encoder.encoder.0.0.weight"]) == 32 * 27
+    model = load_authors_checkpoint(path, "FEAT", "ConvNet")
+    weight = model.backbone.blocks[0][0].weight.detach()
+    assert denormals(weight) == 0
+    assert (weight[::2] == 0).all()
+    assert torch.equal(weight[1::2], state["encoder.encoder.0.0.weight"][1::2])
+
+
+def denormals(value: Tensor) -> int:
+    """How many there are, by their bits: arithmetic may itself take them for zero."""
+    bits = value.contiguous().view(torch.int32)
+    return int(((bits & 0x7F800000 == 0) & (bits & 0x007FFFFF != 0)).sum())
+
+
+# As a run
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(cli.app, [str(word) for word in words])
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+@pytest.mark.parametrize("method", ["MatchNet", "SemiFEAT"])
+def test_import_weights_makes_a_run_that_can_be_scored(tmp_path: Path, method: str) -> None:
+    labels = np.repeat(np.arange(3), 5)
+    with write_store(
+        set_path("small"),
+        size=84,
+        labels=labels,
+        class_names=["one", "two", "three"],
+        splits=np.full(len(labels), 2),
+        source="made by a test",
+    ) as draft:
+        draft.images[:] = np.random.default_rng(0).integers(0, 256, size=draft.images.shape)
+    path, out = save(tmp_path, parameters(method)), tmp_path / "runs" / "theirs"
+    options = ["--method", method, "--backbone", "ConvNet", "--out", out, "--temperature", 32]
+    output = run("import-weights", path, *options, "--data", "small", "--shot", 2)
+    assert f"fewset eval {out}" in output
+
+    items = task_embeddings(5)
+    expected = load_authors_checkpoint(path, method, "ConvNet", temperature=32)
+    assert torch.equal(logits_of(fewset.load(out), items, 5), logits_of(expected, items, 5))
+    result = json.loads(run("eval", out, "--way", 3, "--query", 3, "--tasks", 7, "--json"))
+    found = {key: result[key] for key in ("run", "method", "data", "shot", "tasks")}
+    assert found == {"run": "theirs", "method": method, "data": "small", "shot": 2, "tasks": 7}
+    assert re.search(r"sha256 [0-9a-f]{64}", (out / "log.txt").read_text())
+
+
+def test_import_weights_replaces_a_run_only_when_asked(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    options = ["--backbone", "ConvNet", "--out", out]
+    path = save(tmp_path, parameters("FEAT"))
+    run("import-weights", path, *options, "--method", "FEAT")
+    before = (out / "model.safetensors").read_bytes()
+    save(tmp_path, parameters("DeepSet"))
+    with pytest.raises(UserError, match="holds a run; --force replaces it"):
+        run("import-weights", path, *options, "--method", "DeepSet")
+    with pytest.raises(UserError, match="do not fit the model"):
+        run("import-weights", path, *options, "--method", "FEAT", "--force")
+    assert (out / "model.safetensors").read_bytes() == before
+    run("import-weights", path, *options, "--method", "DeepSet", "--force")
+    assert type(fewset.load(out).adapter).__name__ == "DeepSets"

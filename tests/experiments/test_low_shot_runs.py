@@ -1,0 +1,362 @@
+"""Large-scale low-shot as a user does it: a file of features, a table, a run, results."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from fewset.data.features.table import FeatureTable, list_features, open_features
+from fewset.data.images.store import ImageSet
+from fewset.evaluation.class_means import class_means
+from fewset.evaluation.embedding import embed_images
+from fewset.evaluation.protocols.low_shot import PRIORS
+from fewset.experiments.evaluate import evaluate_run
+from fewset.experiments.weights import load
+from fewset.report.results import read_result
+from tests.cli.test_app import fail, options, succeed
+from tests.evaluation.protocols.test_low_shot import NAMES, oracle
+
+SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
+TRAIN = [
+    "data.set=birds",
+    "train.epochs=1",
+    "train.tasks_per_epoch=3",
+    "train.way=3",
+    "train.query=2",
+    "train.validation_way=3",
+    "train.validation_query=2",
+    "train.validation_tasks=5",
+    "evaluate.tasks=2",
+    "evaluate.seed=4",
+]
+SCORE = ["data.set=birds", "train.validation_way=3", "evaluate.tasks=2", "evaluate.seed=4"]
+METHODS = {"protonet": SCORE, "simpleshot": SCORE, "feat": TRAIN}
+
+
+def write_file(path: Path, seen: int = SEEN, unseen: int = UNSEEN, rows: int = ROWS) -> Path:
+    """In the layout of the benchmark: lists of classes for both setups; a third of the rows are queries."""
+    generator = np.random.default_rng(0)
+    order = generator.permutation(seen + unseen)
+    lists = [*np.array_split(order[:seen], 2), *np.array_split(order[seen:], 2)]
+    names = ("base_classes_1", "base_classes_2", "novel_classes_1", "novel_classes_2")
+    labels = generator.permutation(np.arange(rows) % (seen + unseen))
+    centres = generator.normal(size=(seen + unseen, DIM))
+    content = {
+        "features": (centres[labels] + generator.normal(size=(rows, DIM))).astype(np.float32),
+        "labels": labels,
+        "role": generator.permutation(np.arange(rows) % 3 == 0).astype(int),
+        **dict(zip(names, lists, strict=True)),
+    }
+    if path.suffix == ".npz":
+        np.savez(path, **content)
+    else:
+        with h5py.File(path, "w") as file:
+            for key, value in content.items():
+                file[key] = value
+    return path
+
+
+@pytest.fixture
+def birds(tmp_path: Path) -> FeatureTable:
+    succeed("data", "import", "features", write_file(tmp_path / "birds.npz"))
+    return open_features("birds")
+
+
+def train(out: Path, method: str, *overrides: str) -> Path:
+    succeed("train", f"low-shot/{method}", "--out", out, *options([*METHODS[method], *overrides]))
+    return out
+
+
+def check(run: Path, result: dict, table: FeatureTable, shot: int, prior: float, setup: str | None) -> None:
+    """Every accuracy of every trial, against a loop over queries and classes."""
+    assert (result["setting"], result["data"], result["split"]) == ("low-shot", "birds", setup or "all")
+    assert result["way"] == len(table.classes("unseen", setup))
+    assert (result["shot"], result["tasks"], result["prior"]) == (shot, 2, prior)
+    assert set(result["scores"]) == set(NAMES)
+    assert result["mean"] == result["scores"]["top5_all"]["mean"]
+    folder = run if (run / result["per_task"]).exists() else run / "results"
+    for trial in range(2):
+        expected = oracle(load(run), table, shot, trial, 4, prior, setup)
+        found = {
+            name: float(np.load(folder / score["per_task"])[trial])
+            for name, score in result["scores"].items()
+        }
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "hdf5"])
+@pytest.mark.parametrize("method", METHODS)
+def test_from_a_file_to_a_result(tmp_path: Path, suffix: str, method: str) -> None:
+    source = write_file(tmp_path / f"features.{suffix}")
+    assert "5 numbers a row" in succeed("data", "import", "features", source, "--name", "birds")
+    table = open_features("birds")
+    run = train(tmp_path / "run", method)
+    own = json.loads((run / "result.json").read_text())
+    check(run, own, table, shot=1, prior=0.8, setup=None)
+    assert own["queries"] == (table.roles == 1).sum()
+    assert json.loads(succeed("eval", run, "--json"))["scores"] == own["scores"]
+    assert not (run / "results").exists()
+
+    words = ("--shot", 2, "--prior", 0.3, "--setup", "test", "--json")
+    other = json.loads(succeed("eval", run, "--setting", "low-shot", *words))
+    check(run, other, table, shot=2, prior=0.3, setup="test")
+    (file,) = (run / "results").glob("*.json")
+    assert file.name == "low-shot-prior0.3-birds-test-3way-2shot-8query-2tasks-seed4.json"
+    assert json.loads((run / "result.json").read_text())["scores"] == own["scores"]
+    assert set(read_result(file).scores) == set(NAMES)  # by the report
+
+
+def test_one_file_for_each_number_of_shots(birds: FeatureTable, tmp_path: Path) -> None:
+    run = train(tmp_path / "run", "feat")
+    for shot in (1, 2, 5):
+        result = evaluate_run(run, setting="low-shot", shot=shot)
+        check(run, result, birds, shot, 0.8, None)
+    assert len(list((run / "results").glob("*.json"))) == 2  # one shot is the run's own
+    assert "low-shot, 7-way 5-shot, 2 tasks" in succeed("eval", run, "--shot", 5)
+    assert succeed("compare", run, train(tmp_path / "protonet", "protonet"))
+
+
+def test_top_5_of_5_ways_is_everything(tmp_path: Path) -> None:
+    source = write_file(tmp_path / "birds.npz", seen=2, unseen=3, rows=61)
+    succeed("data", "import", "features", source)
+    scores = evaluate_run(train(tmp_path / "run", "simpleshot"))["scores"]
+    for name, score in scores.items():
+        assert (score["mean"] == 1) == name.startswith("top5"), name
+
+
+def test_the_size_of_the_features_is_that_of_the_table(birds: FeatureTable, tmp_path: Path) -> None:
+    run = train(tmp_path / "run", "simpleshot")
+    assert f"dim = {DIM}\n" in (run / "recipe.toml").read_text()
+    model = load(run)
+    assert model.dim == DIM
+    rows = birds.read(birds.rows(birds.classes("seen"), "train")).astype(np.float64)
+    np.testing.assert_allclose(model.backbone.centre, rows.mean(axis=0), rtol=1e-5)  # type: ignore[arg-type]
+    words = ["train", "low-shot/protonet", *options([*SCORE, "model.backbone_options.dim=7"])]
+    assert "made for features of 7 numbers, but 'birds' has 5" in fail(*words, "--out", tmp_path / "wide")
+    assert not (tmp_path / "wide").exists()
+
+
+def test_a_baseline_keeps_the_features_as_they_are(birds: FeatureTable, tmp_path: Path) -> None:
+    run = train(tmp_path / "run", "protonet")
+    classes, rows = birds.classes("seen"), birds.read(np.arange(ROWS)).astype(np.float64)
+    means = [rows[(birds.labels == number) & (birds.roles == 0)].mean(axis=0) for number in classes]
+    np.testing.assert_allclose(class_means(load(run), birds, classes), means, atol=1e-5)
+
+
+def test_the_prior_is_chosen_on_the_validation_setup(birds: FeatureTable, tmp_path: Path) -> None:
+    run = train(tmp_path / "run", "protonet", "model.head_options.temperature=2.0")
+    words = ("eval", run, "--shot", 2, "--json")
+    chosen = json.loads(succeed(*words, "--setup", "test", "--prior", "auto"))
+    check(run, chosen, birds, 2, chosen["prior"], "test")
+    means = [
+        json.loads(succeed(*words, "--setup", "validation", "--prior", prior))["scores"][
+            "top5_all_with_prior"
+        ]["mean"]
+        for prior in PRIORS
+    ]
+    assert len(set(means)) > 1
+    assert chosen["prior"] == PRIORS[int(np.argmax(means))]
+    assert "give --setup test" in fail(*words, "--prior", "auto")
+
+
+def test_no_validation_setup_to_choose_the_prior_on(tmp_path: Path) -> None:
+    with np.load(write_file(tmp_path / "both.npz")) as content:
+        kept = {key: content[key] for key in ("features", "labels")}
+        seen = np.isin(np.arange(SEEN + UNSEEN), [*content["base_classes_1"], *content["base_classes_2"]])
+    np.savez(tmp_path / "birds.npz", **kept, class_split=np.where(seen, "seen", "unseen"))
+    succeed("data", "import", "features", tmp_path / "birds.npz", "--held-out", 0.4, "--seed", 3)
+    run = train(tmp_path / "run", "protonet")
+    assert "has no validation setup" in fail("eval", run, "--prior", "auto", "--setup", "test")
+
+
+@pytest.mark.usefixtures("birds")
+def test_user_errors_of_eval_name_the_mistake(tmp_path: Path) -> None:
+    run = train(tmp_path / "run", "protonet")
+    for words, message in [
+        (["--way", "5"], "leave out --way"),
+        (["--query", "5"], "leave out --query"),
+        (["--split", "val"], "leave out --split"),
+        (["--setting", "standard"], "take --setting low-shot"),
+        (["--setting", "transductive"], "the setting transductive is for images"),
+        (["--setting", "standard", "--prior", "0.5"], "take --setting low-shot"),
+        (["--variant", "dagger"], "not an option of the setting low-shot"),
+        (["--prior", "2"], "prior is 2.0, expected a probability"),
+        (["--prior", "some"], "prior is 'some', expected a probability from 0 to 1, or auto"),
+        (["--setup", "both"], "unknown setup 'both'"),
+        (["--shot", "99"], "99 shots were asked for"),
+        (["--data", "strokes"], "'strokes' is an image set"),
+        (["--data", "bird"], "Did you mean 'birds'"),
+    ]:
+        assert message in fail("eval", run, *words), words
+    assert not (run / "results").exists()
+
+
+@pytest.mark.usefixtures("birds", "tiny_set")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["train", "strokes/feat", "--set", "data.set=birds"],
+            "'birds' is a table of features, but the back",
+        ),
+        (["train", "low-shot/feat", "--set", "data.set=tiny"], "fewset embed RUN --data tiny --out FILE.npz"),
+        (["train", "low-shot/feat"], "unknown table of features 'features'"),
+        (["pretrain", "low-shot/feat"], "use `fewset train`"),
+        (["train", "low-shot/feat", *options([*TRAIN, "model.average=post"])], "average='pre'"),
+        (
+            ["train", "low-shot/feat", *options([*TRAIN, "model.head=matching"])],
+            "expected the head 'prototype'",
+        ),
+        (["train", "low-shot/protonet", *options(TRAIN)], "this model has nothing to train"),
+        (["data", "import", "features", "birds.npz", "--size", "84"], "--size is not an option of the kind"),
+        (
+            ["data", "import", "features", "birds.npz", "--skip-bad"],
+            "--skip-bad is not an option of the kind",
+        ),
+        (["data", "import", "folder", ".", "--held-out", "0.3"], "--held-out is not an option of the kind"),
+        (["data", "import", "feature", "birds.npz"], "Did you mean 'features'"),
+        (["data", "verify", "birds", "--sheet", "birds.png"], "no images for a --sheet"),
+        (["data", "info", "bird"], "Did you mean 'birds'"),
+    ],
+    ids=lambda value: " ".join(value[:4]) if isinstance(value, list) else "",
+)
+def test_user_errors_name_the_mistake(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in fail(*words)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_list_info_verify(birds: FeatureTable) -> None:
+    assert "birds" in succeed("data", "list")
+    for command in ("info", "verify"):
+        output = succeed("data", command, "birds")
+        assert birds.digest in output
+        assert "setups: 10 for validation, 8 for test (classes)" in output
+        assert ("every byte is as it was written" in output) == (command == "verify")
+        assert birds.digest in succeed("data", command, birds.path)
+    (birds.path / "features.npy").write_bytes(b"")
+    assert "import it again: fewset data import features" in fail("data", "verify", "birds")
+
+
+def test_a_set_and_a_table_of_one_name(tiny_set: ImageSet, birds: FeatureTable) -> None:
+    shutil.copytree(birds.path, birds.path.with_name("tiny"), copy_function=shutil.copy2)
+    output = succeed("data", "info", "tiny")
+    assert tiny_set.digest in output
+    assert birds.digest in output
+
+
+# From a run on images to features
+
+
+@pytest.fixture
+def pretrained(tmp_path: Path, tiny_set: ImageSet) -> Path:
+    """A run on the image set "tiny"."""
+    tiny = [
+        f"data.set={tiny_set.name}",
+        "model.backbone_options.input_size=16",
+        "model.backbone_options.dim=7",
+    ]
+    quick = ["train.epochs=0", "train.init=", "evaluate.way=3", "evaluate.query=3", "evaluate.tasks=3"]
+    succeed("train", "strokes/protonet", "--out", tmp_path / "pre", *options([*tiny, *quick]))
+    return tmp_path / "pre"
+
+
+@pytest.mark.parametrize("suffix", ["npz", "h5"])
+@pytest.mark.parametrize("val", [False, True])
+def test_embedded_and_imported(
+    suffix: str,
+    val: bool,
+    pretrained: Path,
+    tiny_set: ImageSet,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("fewset.experiments.embed_set._ROWS", 17)
+    out = tmp_path / f"table.{suffix}"
+    output = succeed("embed", pretrained, "--out", out, *(["--val"] if val else []))
+    assert f"{27 * 11 if val else 20 * 11} rows of 7 numbers" in output
+    assert [file.name for file in tmp_path.glob("*table*")] == [out.name]  # nothing temporary is left
+    assert "exists" in fail("embed", pretrained, "--out", out)
+    succeed("data", "import", "features", out, "--name", "mine")
+    table = open_features("mine")
+    selection = tiny_set.select("all")
+    features = embed_images(load(pretrained), tiny_set.images, selection.rows).numpy()
+    for number, name in enumerate(table.class_names):
+        original = tiny_set.class_names.index(name)
+        split = tiny_set.splits[tiny_set.labels == original][0]
+        assert split != 1 or val
+        assert table.unseen[number] == (split != 0)
+        assert table.setups[number] == (0 if not val else {1: 1, 2: 2}.get(split, table.setups[number]))
+        np.testing.assert_allclose(
+            table.read(np.flatnonzero(table.labels == number)),
+            features[tiny_set.labels == original],
+            rtol=1e-5,
+            atol=1e-6,
+        )
+    assert len(table.class_names) == (27 if val else 20)
+    if val:
+        halves = [len(table.classes("seen", setup)) for setup in ("validation", "test")]
+        assert halves == [7, 6]
+    run = train(tmp_path / "run", "simpleshot", "data.set=mine")
+    assert json.loads((run / "result.json").read_text())["way"] == (14 if val else 7)
+
+
+@pytest.mark.usefixtures("birds")
+def test_what_cannot_be_embedded(pretrained: Path, tmp_path: Path) -> None:
+    run = train(tmp_path / "run", "protonet")
+    for words, message in [
+        ([run, "--out", "a.npz"], "is on features already"),
+        ([tmp_path / "absent", "--out", "a.npz"], "unknown run directory"),
+        ([pretrained, "--out", "a.txt"], "expected a name that ends in one of .h5, .hdf5, .hdf, .npz"),
+        ([pretrained, "--out", "a.npz", "--data", "absent"], "unknown image set"),
+        ([pretrained, "--setting", "low-shot"], "make a table of its embeddings with `fewset embed`"),
+    ]:
+        command = "eval" if "--setting" in words else "embed"
+        assert message in fail(command, *words), words
+    assert list_features() == ["birds"]
+    assert not Path("a.npz").exists()
+
+
+MEMORY = """
+import sys
+import numpy as np
+from fewset.data.features.table import open_features, table_path, write_features
+from fewset.runtime.machine import peak_memory
+from fewset.experiments.config import ModelConfig
+from fewset.experiments.build import build_model
+from fewset.evaluation.protocols.low_shot import LowShotSpec, evaluate_low_shot
+
+rows, dim, classes, shot, piece = map(int, sys.argv[1:])
+labels = np.arange(rows) % classes
+pieces = (
+    np.random.default_rng(first).random((min(piece, rows - first), dim), dtype=np.float32)
+    for first in range(0, rows, piece)
+)
+write_features(
+    table_path("large"), pieces, dim=dim, labels=labels, roles=(np.arange(rows) // classes % 2),
+    class_names=[str(number) for number in range(classes)], unseen=np.arange(classes) % 5 < 3,
+    setups=np.zeros(classes, dtype=int), source="test", command="none",
+)
+model = build_model(ModelConfig("features", {"dim": dim}, "attention"))
+before = peak_memory()
+evaluate_low_shot(model, open_features("large"), LowShotSpec((shot,), trials=1))
+print(peak_memory() - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_the_classes_not_of_the_rows() -> None:
+    """1,000-way tasks of 2,048 numbers: what scoring adds to the process does not grow with the table."""
+    added = []
+    for rows in (8_000, 32_000):  # 66 and 262 MB
+        command = [sys.executable, "-c", MEMORY, *map(str, (rows, 2048, 1000, 2, 1000))]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        added.append(int(done.stdout))
+    assert added[1] - added[0] < 50e6, added

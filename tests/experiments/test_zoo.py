@@ -1,0 +1,248 @@
+"""Models that come with the package: found by name, scored and started from as any run, and as published."""
+
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import fewset
+from fewset.data.images.importing import import_set
+from fewset.data.images.store import ImageSet, list_sets
+from fewset.experiments import zoo
+from fewset.experiments.recipes import read_recipe
+from fewset.experiments.weights import load, load_weights
+from fewset.experiments.zoo import released_models
+from fewset.paper.plan import Run
+from fewset.paper.runner import StudyRunner
+from fewset.runtime.errors import UserError
+from fewset.runtime.packaged import packaged_directory
+from tests.cli.test_app import PRETRAIN, TRAIN, fail, options, succeed
+
+REPOSITORY = Path(__file__).parents[2]
+FILES = ("recipe.toml", "model.safetensors")
+
+
+@pytest.fixture
+def made(tmp_path: Path, tiny_set: ImageSet, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
+    """Where two small runs were made and scored; they are released, and the test goes on elsewhere."""
+    lab, weights = tmp_path / "lab", tmp_path / "weights"
+    succeed("pretrain", "strokes/pretrain", "--runs", lab, *options(PRETRAIN))
+    succeed("train", "strokes/feat", "--runs", lab, *options(TRAIN))
+    for name in ("strokes-pretrain", "strokes-feat"):
+        (weights / name).mkdir(parents=True)
+        for file in FILES:
+            shutil.copy(lab / name / file, weights / name)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(zoo, "packaged_directory", lambda _: weights)
+    return lab
+
+
+def same_score(one: Path, other: Path) -> None:
+    """The two runs have the same result, to the last bit of each task."""
+    first, second = (json.loads((run / "result.json").read_text()) for run in (one, other))
+    for name in ("run", "method", "data_digest", "tasks", "mean", "ci95"):
+        assert first[name] == second[name]
+    for file in sorted(one.glob("*.npy")):
+        assert file.read_bytes() == (other / file.name).read_bytes()
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    return (one / FILES[1]).read_bytes() == (other / FILES[1]).read_bytes()
+
+
+def test_a_model_is_loaded_by_its_name(made: Path) -> None:
+    expected = load(made / "strokes-feat").state_dict()
+    for name, value in load("strokes-feat").state_dict().items():
+        assert torch.equal(value, expected[name])
+
+
+def test_a_path_comes_before_a_name(made: Path) -> None:
+    shutil.copytree(made / "strokes-pretrain", "strokes-feat")
+    assert type(load("strokes-feat").adapter) is type(load("strokes-pretrain").adapter)
+
+
+@pytest.mark.usefixtures("made")
+def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
+    with pytest.raises(UserError, match=r"mean 'strokes-feat'\? Known: strokes-feat, strokes-pretrain"):
+        load("strokes-fat")
+
+
+def test_without_any_released_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo, "packaged_directory", lambda _: tmp_path / "absent")
+    assert released_models() == {}
+    with pytest.raises(UserError, match=r"released model 'absent'\. Known: none"):
+        load("absent")
+
+
+def test_eval_gives_the_result_again_to_the_digit(made: Path) -> None:
+    output = succeed("eval", "strokes-feat")
+    assert "run: runs/strokes-feat" in output
+    same_score(made / "strokes-feat", Path("runs/strokes-feat"))
+    other = json.loads(succeed("eval", "strokes-feat", "--way", 2, "--json"))
+    assert other["way"] == 2
+    assert len(list(Path("runs/strokes-feat/results").glob("*.json"))) == 1
+    same_score(made / "strokes-feat", Path("runs/strokes-feat"))
+
+
+def test_eval_does_not_take_a_run_of_that_name_for_the_released_model(made: Path) -> None:
+    mine = shutil.copytree(made / "strokes-pretrain", "runs/strokes-feat")
+    before = {file.name for file in Path(mine).iterdir()}
+    assert "for what is there say runs/strokes-feat" in fail("eval", "strokes-feat")
+    assert {file.name for file in Path(mine).iterdir()} == before
+    assert "Supervised" in succeed("eval", "runs/strokes-feat")
+
+
+@pytest.mark.usefixtures("made")
+def test_embed_takes_a_name() -> None:
+    assert "rows of 64 numbers" in succeed("embed", "strokes-pretrain", "--out", "tiny.npz")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("made")
+def test_weights_lists_what_there_is() -> None:
+    output = succeed("weights")
+    for name, trained in (("strokes-feat", "3-way 1-shot"), ("strokes-pretrain", "all classes")):
+        (line,) = (line for line in output.splitlines() if name in line)
+        assert trained in line
+        assert "conv4" in line
+        assert "tiny" in line
+
+
+def test_training_starts_from_a_released_model(made: Path) -> None:
+    output = succeed("train", "strokes/feat", *options(TRAIN))
+    start = f"starts from {made.parent / 'weights' / 'strokes-pretrain'}"
+    assert start in output.replace("\n", "")
+    assert start in Path("runs/strokes-feat/log.txt").read_text()
+    assert same_weights(made / "strokes-feat", Path("runs/strokes-feat"))
+
+
+def test_a_run_beside_comes_before_a_released_model(made: Path) -> None:
+    succeed("pretrain", "strokes/pretrain", *options([*PRETRAIN, "seed=1"]))
+    output = succeed("train", "strokes/feat", *options(TRAIN))
+    assert "starts from runs/strokes-pretrain" in output
+    assert not same_weights(made / "strokes-feat", Path("runs/strokes-feat"))
+
+
+@pytest.mark.usefixtures("made")
+def test_what_training_cannot_start_from() -> None:
+    itself = fail("pretrain", "strokes/pretrain", *options([*PRETRAIN, "pretrain.init=strokes-pretrain"]))
+    assert "would start from itself; name the new run" in itself
+    absent = fail("train", "strokes/feat", *options([*TRAIN, "train.init=strokes-pretrained"]))
+    assert "no such released model (strokes-feat, strokes-pretrain)" in absent
+    assert "holds out items" in fail("train", "strokes/feat", *options([*TRAIN, "data.hold_out=0.25"]))
+
+
+def test_a_study_takes_released_models_of_the_same_recipe(made: Path) -> None:
+    said: list[str] = []
+    runner = StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN], echo=said.append)
+    run = runner.make(Run("feat", 1))
+    assert said == ["released with fewset, not trained anew: strokes-feat"]
+    assert not (run / "metrics.jsonl").exists()
+    same_score(made / "strokes-feat", run)
+    runner.make(Run("protonet", 1))
+    assert said[1:3] == [
+        "released with fewset, not trained anew: strokes-pretrain",
+        "train: strokes-protonet",
+    ]
+
+
+@pytest.mark.usefixtures("made")
+def test_a_study_trains_what_was_released_with_other_settings() -> None:
+    said: list[str] = []
+    runner = StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN, "pretrain.epochs=2"], echo=said.append)
+    runner.make(Run("pretrain"))
+    assert said == ["pretrain: strokes-pretrain"]
+
+
+def test_a_study_goes_on_with_a_training_of_ones_own(made: Path) -> None:
+    mine = Path("runs/strokes-pretrain")
+    mine.mkdir(parents=True)
+    shutil.copy(made / mine.name / "recipe.toml", mine)  # begun, and stopped before the first checkpoint
+    StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN]).make(Run("pretrain"))
+    assert (mine / "metrics.jsonl").exists()
+
+
+def test_recipes_of_ones_own_may_start_from_a_released_model(made: Path) -> None:
+    shutil.copy(made / "strokes-feat" / "recipe.toml", "feat.toml")
+    runner = StudyRunner(str(Path().resolve()), Path("runs"))
+    initial = runner._initial(Run("feat"))
+    assert runner.recipe(initial) == read_recipe(made / "strokes-pretrain" / "recipe.toml")
+
+
+def test_what_is_shipped_is_found_in_a_wheel_and_in_a_source_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    for name in ("recipes", "weights"):
+        assert project["wheel"]["force-include"][name] == f"fewset/_{name}"
+        assert name in project["sdist"]["include"]
+        assert packaged_directory(name) == REPOSITORY / name
+        assert (REPOSITORY / name).is_dir()
+    monkeypatch.setattr(fewset, "__file__", str(tmp_path / "fewset" / "__init__.py"))
+    (tmp_path / "fewset" / "_weights").mkdir(parents=True)
+    assert packaged_directory("weights") == tmp_path / "fewset" / "_weights"
+
+
+# The models that are really released
+
+RELEASED = released_models()
+
+
+def published(name: str) -> Path:
+    (result,) = (REPOSITORY / "docs" / "results").glob(f"*/{name}/result.json")
+    return result.parent
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_every_released_model_is_whole_small_and_published(name: str) -> None:
+    recipe = read_recipe(RELEASED[name] / "recipe.toml")
+    model, config = load_weights(RELEASED[name] / "model.safetensors")
+    assert recipe.name == name
+    assert recipe.model == config
+    assert all(value.isfinite().all() for value in model.state_dict().values())
+    assert (RELEASED[name] / "model.safetensors").stat().st_size < 1e6
+    assert recipe == read_recipe(published(name) / "recipe.toml")
+
+
+def scored_anew() -> list[str]:
+    """All released models on request, otherwise two: a real set takes its time."""
+    two = ("miniimagenet-conv4-feat-1shot", "omniglot-feat-1shot")
+    return [name for name in RELEASED if name in two or os.environ.get("FEWSET_ALL_WEIGHTS")]
+
+
+KINDS = {"miniimagenet": "miniimagenet", "omniglot": "omniglot", "sketchy": "domains"}
+
+
+@pytest.fixture(scope="module")
+def real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home for the real image sets, each imported once; they are large, so nothing is left of it."""
+    home = tmp_path_factory.mktemp("real")
+    yield home
+    shutil.rmtree(home)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", scored_anew())
+def test_released_weights_give_the_published_result_again(
+    name: str, shared_data: Path, real_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEWSET_HOME", str(real_home))
+    monkeypatch.chdir(tmp_path)
+    data = read_recipe(RELEASED[name] / "recipe.toml").data.set
+    if data in KINDS and data not in list_sets():
+        import_set(KINDS[data], shared_data / f"{data}.zip", data)
+    succeed("eval", name)
+    once, anew = (
+        json.loads((run / "result.json").read_text()) for run in (published(name), Path("runs") / name)
+    )
+    for fact in ("run", "method", "data_digest", "tasks"):
+        assert once[fact] == anew[fact]
+    for number in ("mean", "ci95"):  # to the last digit shown; beyond it, processors round differently
+        assert anew[number] == pytest.approx(once[number], abs=5e-5)

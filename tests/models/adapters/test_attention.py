@@ -1,0 +1,96 @@
+"""FEAT's attention against loops in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from fewset.models.adapters.attention import Attention
+from fewset.runtime.errors import UserError
+
+SETS, SIZE, CONTEXT, DIM = 2, 5, 3, 7
+
+
+def build(**options) -> Attention:
+    torch.manual_seed(11)
+    adapter = Attention(DIM, **options).double().eval()
+    for layer in adapter.layers:  # fresh, the norm is trivial
+        torch.nn.init.normal_(layer.norm.weight)
+        torch.nn.init.normal_(layer.norm.bias)
+    return adapter
+
+
+def rows(count: int, seed: int) -> torch.Tensor:
+    return torch.randn(SETS, count, DIM, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def naive_layer(layer, heads: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """One set: LN(φ + W_FC [head₁; head₂; …]), each head as wide as the embedding."""
+    weights = {name: value.detach().numpy() for name, value in layer.state_dict().items()}
+    adapted = np.empty_like(queries)
+    for i, item in enumerate(queries):
+        joined = []
+        for head in range(heads):
+            part = slice(head * DIM, (head + 1) * DIM)
+            w_q, w_k, w_v = (weights[f"to_{name}.weight"][part] for name in ("query", "key", "value"))
+            scores = np.exp([(w_q @ item) @ (w_k @ other) / math.sqrt(DIM) for other in keys])
+            share = scores / scores.sum()
+            joined.append(sum(a * (w_v @ other) for a, other in zip(share, keys, strict=True)))
+        total = item + weights["to_output.weight"] @ np.concatenate(joined) + weights["to_output.bias"]
+        normed = (total - total.mean()) / np.sqrt(total.var() + 1e-5)
+        adapted[i] = normed * weights["norm.weight"] + weights["norm.bias"]
+    return adapted
+
+
+@pytest.mark.parametrize(("heads", "layers"), [(1, 1), (2, 1), (1, 3), (3, 2)])
+def test_equals_the_loop(heads, layers):
+    """Q = K = V = items and context in every layer; the items' rows come out."""
+    adapter, items, context = build(heads=heads, layers=layers), rows(SIZE, 1), rows(CONTEXT, 2)
+    for used in (None, context):
+        adapted = adapter(items, used).detach().numpy()
+        for one in range(SETS):
+            expected = items[one].numpy() if used is None else np.concatenate([items[one], used[one]])
+            for layer in adapter.layers:
+                expected = naive_layer(layer, heads, expected, expected)
+            np.testing.assert_allclose(adapted[one], expected[:SIZE], rtol=1e-10, atol=1e-12)
+
+
+def test_the_authors_transductive_form_is_the_same_with_one_layer():
+    """Theirs has the support alone as queries, and support and queries as keys and values."""
+    adapter, items, context = build(), rows(SIZE, 1), rows(CONTEXT, 2)
+    adapted = adapter(items, context).detach().numpy()
+    for one in range(SETS):
+        keys = np.concatenate([items[one], context[one]])
+        expected = naive_layer(adapter.layers[0], 1, items[one].numpy(), keys)
+        np.testing.assert_allclose(adapted[one], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_dropout_acts_in_training_only():
+    adapter, items = build(attention_dropout=0.0, dropout=1.0), rows(SIZE, 1)
+    alone = adapter.layers[0].norm(items)  # with the whole residual dropped, the norm is left
+    torch.testing.assert_close(adapter.train()(items), alone)
+    assert not torch.allclose(adapter.eval()(items), alone)
+
+
+def test_initial_weights_are_the_authors():
+    torch.manual_seed(0)
+    layer = Attention(211, heads=2).layers[0]
+    for projection in (layer.to_query, layer.to_key, layer.to_value):
+        assert projection.weight.std().item() == pytest.approx(math.sqrt(2 / (211 + 211)), rel=0.02)
+    assert layer.to_output.weight.std().item() == pytest.approx(math.sqrt(2 / (2 * 211 + 211)), rel=0.02)
+
+
+def test_a_zero_start_is_the_layer_norm_of_the_items_and_can_learn():
+    adapter = Attention(DIM, dropout=0.0, attention_dropout=0.0, zero_start=True).double()
+    items = rows(SIZE, 1)
+    adapted = adapter(items, rows(CONTEXT, 2))
+    torch.testing.assert_close(adapted, torch.nn.functional.layer_norm(items, (DIM,)))
+    (adapted * rows(SIZE, 3)).sum().backward()
+    assert adapter.layers[0].to_output.weight.grad.abs().min() > 0
+
+
+@pytest.mark.parametrize("options", [{"heads": 0}, {"layers": 0}])
+def test_refuses_no_head_or_layer(options):
+    with pytest.raises(UserError, match="at least 1 head and 1 layer"):
+        Attention(DIM, **options)

@@ -1,0 +1,28 @@
+import pytest
+import torch
+
+from fewset.models.backbones.conv4 import Conv4
+from fewset.runtime.errors import UserError
+
+IMAGES = torch.rand(2, 3, 48, 48, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_pool_is_over_what_the_last_block_leaves() -> None:
+    torch.manual_seed(0)
+    maximum, average = Conv4(dim=5).eval(), Conv4(dim=5, pool="average").eval()
+    average.load_state_dict(maximum.state_dict())
+    left = maximum.blocks(IMAGES)
+    assert left.shape == (2, 5, 3, 3)
+    torch.testing.assert_close(maximum(IMAGES), left.flatten(2).max(dim=2).values)
+    torch.testing.assert_close(average(IMAGES), left.flatten(2).sum(dim=2) / 9)
+
+
+def test_the_parts_of_a_cut_give_the_whole() -> None:
+    backbone = Conv4(dim=5, pool="average").eval()
+    first, rest = backbone.cut(2)
+    torch.testing.assert_close(rest(first(IMAGES)), backbone(IMAGES))
+
+
+def test_an_unknown_pool_is_refused() -> None:
+    with pytest.raises(UserError, match="Did you mean 'average'"):
+        Conv4(pool="averag")

@@ -1,0 +1,179 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fewset.models.adapters import ADAPTERS
+from fewset.models.adapters.attention import Attention
+from fewset.models.adapters.identity import Identity
+from fewset.models.heads import HEADS
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.model import FewShotModel
+from fewset.runtime.errors import UserError
+
+DIM = 14  # even, for the two directions of a BiLSTM
+EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))
+
+
+class Flat(nn.Module):
+    """A backbone that keeps the pixels, to see what reaches it."""
+
+    dim, input_size, mean, std = 75, 5, (0.1, 0.2, 0.3), (0.5, 0.25, 0.125)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.flatten(1)
+
+
+def model_with(adapter: str, **options: object) -> FewShotModel:
+    torch.manual_seed(0)
+    backbone = Flat()
+    backbone.dim = DIM
+    return FewShotModel(
+        backbone, ADAPTERS[adapter](DIM), PrototypeHead(DIM, temperature=3.0), **options
+    ).eval()
+
+
+def tasks(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(2, 3, 5, DIM, generator=generator), torch.randn(2, 7, DIM, generator=generator)
+
+
+def test_bytes_are_normalised_with_the_backbones_own_numbers() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, size=(7, 3, 5, 5), dtype=np.uint8)
+    model = FewShotModel(Flat(), Identity(75), PrototypeHead(75))
+    mean, std = (np.array(values)[:, None, None] for values in (Flat.mean, Flat.std))
+    expected = ((pixels / 255 - mean) / std).reshape(7, -1)
+    np.testing.assert_allclose(model.embed(torch.from_numpy(pixels)).numpy(), expected, atol=1e-5)
+
+
+def test_floats_are_taken_as_normalised_and_left_alone() -> None:
+    images = torch.randn(7, 3, 5, 5)
+    before = images.clone()
+    model = FewShotModel(Flat(), Identity(75), PrototypeHead(75))
+    torch.testing.assert_close(model.embed(images), before.flatten(1), rtol=0, atol=0)
+    model.prepare(images)
+    assert torch.equal(images, before)
+
+
+def test_a_mirror_model_takes_the_mean_over_the_mirror_image_outside_training() -> None:
+    images = torch.randn(7, 3, 5, 5)
+    model = FewShotModel(Flat(), Identity(75), PrototypeHead(75), test_time_flip=True).eval()
+    expected = ((images + images.flip(3)) / 2).flatten(1)
+    torch.testing.assert_close(model.embed(images), expected)
+    torch.testing.assert_close(model.embed(images.flip(3)), expected)
+    torch.testing.assert_close(model.train().embed(images), images.flatten(1), rtol=0, atol=0)
+
+
+def test_pre_and_post_averaging_against_a_loop() -> None:
+    support, query = tasks()
+    for average in ("pre", "post"):
+        model = model_with("attention", average=average)
+        found = model(support, query)
+        for task in range(2):
+            if average == "pre":
+                adapted = model.adapter(support[task].mean(1)[None])[0]
+            else:
+                adapted = model.adapter(support[task].reshape(1, 15, DIM))[0].reshape(3, 5, DIM).mean(1)
+            for place in range(7):
+                for way in range(3):
+                    expected = -((query[task, place] - adapted[way]) ** 2).sum() / 3
+                    torch.testing.assert_close(found[task, place, way], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("average", ["pre", "post"])
+@pytest.mark.parametrize("name", EQUIVARIANT)
+def test_a_class_keeps_its_column(name: str, average: str) -> None:
+    """Permuting the classes of a task permutes the columns of its logits."""
+    model = model_with(name, average=average)
+    support, query = tasks()
+    order = [2, 0, 1]
+    torch.testing.assert_close(
+        model(support[:, order], query), model(support, query)[..., order], rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("average", ["pre", "post"])
+@pytest.mark.parametrize("name", sorted(ADAPTERS))
+def test_one_task_never_influences_another(name: str, average: str) -> None:
+    model = model_with(name, average=average)
+    support, query = tasks()
+    together = model(support, query)
+    support[0], query[0] = torch.nan, torch.nan
+    torch.testing.assert_close(model(support, query)[1], together[1], rtol=1e-5, atol=1e-5)
+
+
+def test_shots_that_differ_by_class_are_masked() -> None:
+    support, query = tasks()
+    counts = torch.tensor([[1, 2, 5], [3, 4, 1]])
+    mask = torch.arange(5) < counts[..., None]
+    padded = support.masked_fill(~mask.unsqueeze(-1), torch.nan)
+    model = model_with("attention")
+    found = model(padded, query, mask=mask)
+    for task in range(2):
+        means = torch.stack([support[task, way, : counts[task, way]].mean(0) for way in range(3)])
+        expected = model(means[None, :, None], query[task : task + 1])
+        torch.testing.assert_close(found[task : task + 1], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_every_head_takes_masked_shots_without_adaptation(name: str) -> None:
+    support, query = tasks()
+    backbone = Flat()
+    backbone.dim = DIM
+    head = HEADS[name](DIM)
+    if hasattr(head, "fit"):
+        head.fit(support.flatten(0, 2))
+    model = FewShotModel(backbone, Identity(DIM), head, average="post").eval()
+    mask = torch.arange(5) < torch.tensor([[3, 3, 3], [3, 3, 3]])[..., None]
+    torch.testing.assert_close(
+        model(support, query, mask=mask), model(support[:, :, :3], query), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_an_adapted_shot_cannot_be_masked() -> None:
+    support, query = tasks()
+    mask = torch.ones(2, 3, 5, dtype=torch.bool)
+    mask[0, 0, 0] = False
+    with pytest.raises(UserError, match="average='pre'"):
+        model_with("attention", average="post")(support, query, mask=mask)
+
+
+def test_a_class_without_a_shot_is_refused() -> None:
+    support, query = tasks()
+    mask = torch.ones(2, 3, 5, dtype=torch.bool)
+    mask[1, 2] = False
+    with pytest.raises(UserError, match="a class has no shot"):
+        model_with("identity")(support, query, mask=mask)
+
+
+def test_the_way_at_use_may_differ_from_any_other() -> None:
+    model = model_with("attention")
+    for way in (1, 2, 11):
+        assert model(torch.randn(2, way, 3, DIM), torch.randn(2, 7, DIM)).shape == (2, 7, way)
+
+
+def test_context_reaches_the_adapter() -> None:
+    support, query = tasks()
+    model = model_with("attention")
+    found = model(support, query, context=query)
+    adapted = model.adapter(torch.cat([support.mean(2), query], dim=1))[:, :3]
+    expected = model.head(adapted.unsqueeze(2), query)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(found, model(support, query))
+
+
+def test_a_transductive_model_takes_the_queries_as_its_context() -> None:
+    support, query = tasks()
+    inductive, transductive = model_with("attention"), model_with("attention", transductive=True)
+    assert torch.equal(transductive(support, query), inductive(support, query, context=query))
+    other = query[:, :3]
+    assert torch.equal(transductive(support, query, context=other), inductive(support, query, context=other))
+
+
+def test_an_unknown_average_is_named() -> None:
+    with pytest.raises(UserError, match="unknown average 'mid'"):
+        FewShotModel(Flat(), Attention(75), PrototypeHead(75), average="mid")

@@ -1,0 +1,205 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewset.paper.collection import check_page, keep, results_page, write_page
+from fewset.report.results import read_result
+from fewset.report.tables import text_of
+from fewset.runtime.errors import UserError
+from fewset.tasks.scores import compare
+from tests.helpers.results import MakeRun, naive_score, per_task
+
+KEPT = Path(__file__).parents[2] / "docs" / "results"
+
+
+def test_the_published_page_is_what_the_published_files_give() -> None:
+    check_page(KEPT)
+
+
+def test_every_published_number_was_made_by_a_known_commit() -> None:
+    for file in KEPT.glob("*/*/result.json"):
+        result = read_result(file.parent)
+        assert len(result.commit) == 40, f"{file}: made from a tree with changes, {result.commit}"
+        assert result.tasks == (2_000 if result.method == "MAML" else 10_000)
+        assert result.command.startswith("fewset ")
+
+
+def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path, make_run) -> None:
+    runs = [make_run("strokes-protonet", method="ProtoNet"), make_run("strokes-feat", method="FEAT")]
+    keep(runs, tmp_path / "kept")
+    page = write_page(tmp_path / "kept")
+    check_page(tmp_path / "kept")
+    text = page.read_text()
+    for run in runs:
+        assert text_of(read_result(run).score) in text
+    page.write_text(text.replace("FEAT", "FAST"))
+    with pytest.raises(UserError, match="make it anew"):
+        check_page(tmp_path / "kept")
+
+
+def test_an_empty_collection_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no results"):
+        results_page(tmp_path)
+
+
+def other_result(run: Path, name: str, seed: int, **fields: Any) -> Path:
+    """A result of the run on other tasks than its recipe's, in `RUN/results/`."""
+    values = per_task(seed)
+    folder = run / "results"
+    folder.mkdir(exist_ok=True)
+    for part in ("per_task", "per_task_seen"):
+        np.save(folder / f"{name}.{part}.npy", values)
+    score = {**naive_score(values), "per_task": f"{name}.per_task.npy"}
+    seen = {**naive_score(values), "per_task": f"{name}.per_task_seen.npy"}
+    record = json.loads((run / "result.json").read_text()) | {"before": None, "examples": None}
+    (folder / f"{name}.json").write_text(json.dumps(record | score | {"scores": {"seen": seen}} | fields))
+    return folder / f"{name}.json"
+
+
+def test_the_other_results_of_a_run_are_kept_and_shown(tmp_path: Path, make_run) -> None:
+    runs = [make_run("strokes-protonet"), make_run("strokes-feat", per_task(1), method="FEAT")]
+    files = [
+        other_result(run, name, seed + place, **fields)
+        for place, run in enumerate(runs)
+        for seed, name, fields in (
+            (20, "wide", {"way": 20, "scores": {}}),
+            (30, "gen", {"setting": "generalised", "command": "fewset eval --setting generalised"}),
+        )
+    ]
+    keep(runs, tmp_path / "kept")
+    lines = write_page(tmp_path / "kept").read_text().splitlines()
+    headings = [line.removeprefix("### ") for line in lines if line.startswith("### ")]
+    assert headings == [
+        "5-way 1-shot",
+        "20-way 1-shot",
+        "Generalised, 5-way 1-shot",
+        "How each number was made",
+    ]
+    # Every number stands below its own heading, and every table has both methods.
+    sections = "\n".join(lines).split("\n### ")[1:-1]
+    for place, run in enumerate(runs):
+        shown = [run / "result.json", *files[2 * place : 2 * place + 2]]
+        for section, file in zip(sections, shown, strict=True):
+            assert f"| {read_result(run).method} | {text_of(read_result(file).score)} |" in section
+    assert "| Score | " in sections[2]
+    assert sum("fewset eval --setting generalised" in line for line in lines) == 2
+
+
+def test_the_page_says_how_many_processes_worked(tmp_path: Path, make_run) -> None:
+    run = make_run("strokes-protonet")
+    other_result(run, "many", 20, way=20, versions={"processor": "Chip", "threads": 1, "processes": 2})
+    keep([run], tmp_path / "kept")
+    machines = [line.split(" | ")[-1] for line in results_page(tmp_path / "kept").splitlines()]
+    assert "Chip, 2 processes of 1 threads |" in machines
+    assert sum(" processes of " in machine for machine in machines) == 1
+
+
+def test_kept_results_can_be_read_without_the_run(tmp_path: Path, make_run) -> None:
+    run = make_run("strokes-feat", per_task(1), per_task(2), method="FEAT")
+    file = other_result(run, "gen", 30, setting="generalised")
+    keep([run], tmp_path / "kept")
+    kept = tmp_path / "kept" / "strokes" / "strokes-feat"
+    assert read_result(kept / "results" / "gen.json").scores["seen"].mean == read_result(file).score.mean
+    assert not list(kept.rglob("*.npz"))
+    assert read_result(kept).examples is None
+    recorded = json.loads((run / "result.json").read_text())
+    assert json.loads((kept / "result.json").read_text()) == recorded | {"examples": None}
+    keep([run], tmp_path / "kept")  # again: takes the place of the first
+    assert len(list(kept.glob("results/*"))) == 3
+
+
+def test_tasks_that_a_short_heading_does_not_tell_apart_are_told_in_full(tmp_path: Path, make_run) -> None:
+    run = make_run("strokes-protonet")
+    other_result(run, "again", 20, query=7, scores={})
+    other_result(run, "crossed", 21, setting="cross-domain", domain="ink_1→chalk", scores={})
+    keep([run], tmp_path / "kept")
+    page = results_page(tmp_path / "kept")
+    for query in (13, 7):
+        assert f"### strokes test, 5-way 1-shot, {query} queries a class, seed 0\n" in page
+    assert "### Cross-domain, ink\\_1 → chalk, 5-way 1-shot\n" in page
+
+
+def test_the_notes_of_a_group_are_put_below_its_tables_and_left_alone(tmp_path: Path, make_run) -> None:
+    run, kept = make_run("strokes-protonet"), tmp_path / "kept"
+    keep([run], kept)
+    notes = "- Ours has *fewer* epochs_than | the paper's.\n"
+    (kept / "strokes" / "notes.md").write_text(notes)
+    keep([run], kept)
+    assert (kept / "strokes" / "notes.md").read_text() == notes
+    assert write_page(kept).read_text().endswith(f"### What differs, and why\n\n{notes}")
+    (kept / "strokes" / "notes.md").write_text("- Something else.\n")
+    with pytest.raises(UserError, match="make it anew"):
+        check_page(kept)
+
+
+def cells(page: str, method: str) -> dict[str, str]:
+    """The row of a method in the first table of a page."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
+    ]
+    return dict(zip(rows[0], next(row for row in rows if row[0] == method), strict=True))
+
+
+def miniimagenet_run(make_run: MakeRun, name: str, method: str, mean: float, init: str = "") -> Path:
+    run = make_run(name, per_task(0, mean), method=method, data="miniimagenet", query=15)
+    (run / "recipe.toml").write_text(
+        f'[data]\nset = "miniimagenet"\n[model]\nbackbone = "conv4"\n[train]\ninit = "{init}"\nepochs = 0\n'
+    )
+    return run
+
+
+def test_the_papers_number_stands_beside_ours(tmp_path: Path, make_run: MakeRun) -> None:
+    methods = ("ProtoNet", "FEAT", "SimpleShot", "Supervised")
+    keep([miniimagenet_run(make_run, method, method, 0.5) for method in methods], tmp_path)
+    page = results_page(tmp_path)
+    assert cells(page, "FEAT")["Paper"] == "55.15 ± 0.20"
+    assert cells(page, "SimpleShot")["Paper"] == r"49.69\*"
+    assert cells(page, "Supervised")["Paper"] == "–"
+    assert r"\* SimpleShot: cited in the paper from elsewhere" in page
+    assert "Paper: supplement, full results on miniImageNet (SimpleShot: main paper), on miniImageNet" in page
+    assert "Ours" not in page
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("test_time_flip = true", "Ours embed each image and its mirror image"),
+        ('backbone_options.pool = "average"', "Ours end in an average"),
+        ('backbone_options.pool = "maximum"', None),
+    ],
+)
+def test_the_page_says_where_the_model_is_not_the_papers(
+    setting: str, said: str | None, tmp_path: Path, make_run: MakeRun
+) -> None:
+    run = miniimagenet_run(make_run, "FEAT", "FEAT", 0.5)
+    recipe = run / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("[train]", f"{setting}\n[train]"))
+    keep([run], tmp_path)
+    page = results_page(tmp_path)
+    assert said in page if said else "Ours" not in page
+
+
+def test_a_set_that_the_paper_does_not_have_has_no_such_column(tmp_path: Path, make_run: MakeRun) -> None:
+    keep([make_run("strokes-feat", method="FEAT", query=15)], tmp_path)
+    assert "Paper" not in results_page(tmp_path)
+
+
+def test_runs_of_the_same_method_are_told_apart(tmp_path: Path, make_run: MakeRun) -> None:
+    runs = [
+        miniimagenet_run(make_run, "large", "Supervised", 0.5, init="small"),
+        miniimagenet_run(make_run, "small", "Supervised", 0.4),
+        miniimagenet_run(make_run, "worse", "ProtoNet", 0.3),
+        miniimagenet_run(make_run, "better", "ProtoNet", 0.6),
+    ]
+    keep(runs, tmp_path)
+    page = results_page(tmp_path)
+    scores = {run.name: read_result(run).score for run in runs}
+    for method, name in (("Supervised", "large"), ("Supervised", "small"), ("ProtoNet", "worse")):
+        row = cells(page, f"{method} ({name})")
+        assert row["Accuracy"] == text_of(scores[name])
+        assert row["Over ProtoNet (better)"] == text_of(compare(scores[name], scores["better"]))
+    assert "| large | small | fewset train large |" in page
+    assert "| small | – | fewset train small |" in page

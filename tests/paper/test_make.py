@@ -1,0 +1,176 @@
+"""A study from nothing to its tables, on a tiny set: what it makes, what it takes, where it goes on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fewset.experiments.evaluate import evaluate_run
+from fewset.paper import make as study_run
+from fewset.paper.catalogue import ABLATIONS, STUDIES
+from fewset.paper.make import run_study
+from fewset.paper.plan import Entry, Plan, Run
+from fewset.paper.runner import StudyRunner
+from fewset.paper.study import read_study
+from fewset.runtime.errors import UserError
+from tests.cli.test_app import PRETRAIN, TRAIN, fail, options, succeed
+
+pytestmark = pytest.mark.usefixtures("tiny_set")
+
+SMALL = list(dict.fromkeys([*PRETRAIN, *TRAIN]))
+TWO = Plan(
+    "Two numbers of one run",
+    (
+        Entry("before", "all", Run("feat"), score="before"),
+        Entry("after", "all", Run("feat")),
+        Entry("after", "wider", Run("feat"), tasks={"way": 5}),
+    ),
+)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> StudyRunner:
+    return StudyRunner("strokes", tmp_path / "runs", SMALL)
+
+
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """What was scored, in order."""
+    calls: list[dict] = []
+
+    def counting(run: Path, **options: object) -> dict:
+        calls.append({"run": run.name, **options})
+        return evaluate_run(run, **options)
+
+    monkeypatch.setattr(study_run, "evaluate_run", counting)
+    return calls
+
+
+def test_a_number_is_that_of_the_runs_result_file(
+    runner: StudyRunner, tmp_path: Path, scored: list[dict]
+) -> None:
+    study = run_study("two", TWO, runner, tmp_path / "two.json")
+    result = json.loads((tmp_path / "runs" / "strokes-feat" / "result.json").read_text())
+    assert study.ours("", "after", "all").mean == result["mean"]
+    assert study.ours("", "before", "all").mean == result["before"]["mean"]
+    wider = evaluate_run(tmp_path / "runs" / "strokes-feat", way=5)
+    assert study.ours("", "after", "wider").mean == wider["mean"]
+    assert len(scored) == 2  # before and after come from one evaluation
+    assert read_study(tmp_path / "two.json") == study
+    assert (study.rows, study.columns, study.data) == (("before", "after"), ("all", "wider"), "tiny")
+    assert study.cell("", "before", "wider") is None
+
+
+def test_a_study_goes_on_where_it_stopped(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
+    file = tmp_path / "two.json"
+    whole = run_study("two", TWO, runner, tmp_path / "whole.json")
+    scored.clear()
+    run_study("two", Plan(TWO.title, TWO.entries[:2]), runner, file)
+    again = run_study("two", TWO, runner, file)
+    assert [call.get("way") for call in scored] == [None, 5]
+    assert [(cell.mean, cell.row) for cell in again.cells] == [(cell.mean, cell.row) for cell in whole.cells]
+
+
+def test_other_tasks_are_scored_anew(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
+    file = tmp_path / "two.json"
+    run_study("two", TWO, runner, file)
+    fewer = StudyRunner("strokes", tmp_path / "runs", SMALL, tasks=7)
+    scored.clear()
+    study = run_study("two", TWO, fewer, file)
+    assert len(scored) == 2
+    assert {cell.result["tasks"] for cell in study.cells} == {7}
+
+
+def test_runs_of_other_settings_are_refused(runner: StudyRunner, tmp_path: Path) -> None:
+    run_study("two", TWO, runner, tmp_path / "two.json")
+    other = StudyRunner("strokes", tmp_path / "runs", [*SMALL, "train.optimiser.lr=0.5"])
+    with pytest.raises(UserError, match="made with other settings"):
+        run_study("two", TWO, other, tmp_path / "other.json")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_a_plan_for_the_shipped_recipes(name: str, tmp_path: Path) -> None:
+    """Each of its runs has a recipe, each place one number, and no two different runs one directory."""
+    runner = StudyRunner("strokes", tmp_path, ["data.set=tiny"])
+    if name == "low-shot":
+        runner.features = "given"
+    plan = STUDIES[name](runner)
+    places = [entry.place for entry in plan.entries]
+    assert len(set(places)) == len(places)
+    recipes = {}
+    for entry in plan.entries:
+        recipe = runner.recipe(entry.run)
+        assert recipes.setdefault(recipe.name, recipe) == recipe
+    assert STUDIES[name].__doc__
+
+
+def test_the_grids_are_the_papers(tmp_path: Path) -> None:
+    runner = StudyRunner("strokes", tmp_path, ["data.set=tiny"])
+    values = {
+        "heads": (
+            "model",
+            "adapter_options",
+            {"1": {}, "2": {"heads": 2}, "4": {"heads": 4}, "8": {"heads": 8}},
+        ),
+        "layers": ("model", "adapter_options", {"1": {}, "2": {"layers": 2}, "3": {"layers": 3}}),
+        "contrastive": ("train", "balance", {"10": 10, "1": 1, "0.1": 0.1, "0.01": 0.01}),
+    }
+    for name, (table, key, expected) in values.items():
+        for entry in ABLATIONS[name](runner).entries:
+            recipe = runner.recipe(entry.run)
+            assert getattr(getattr(recipe, table), key) == expected[entry.row]
+            assert f"{recipe.train.shot}-shot 5-way" == entry.column
+
+
+def test_ablate_and_paper_from_the_command_line(tmp_path: Path) -> None:
+    where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", *options(SMALL), "--tasks", 11]
+    output = succeed("ablate", "adaptation", *where)
+    assert "Pre-Adapt" in output
+    for ending in ("json", "md", "csv", "tex", "png", "svg"):
+        assert (tmp_path / "out" / "adaptation" / f"adaptation.{ending}").stat().st_size
+    drawn = (tmp_path / "out" / "adaptation" / "adaptation.md").read_bytes()
+    (tmp_path / "out" / "adaptation" / "adaptation.md").unlink()
+    succeed("paper", "adaptation", "--draw", "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "adaptation" / "adaptation.md").read_bytes() == drawn
+    assert "heads" in succeed("ablate")
+    assert "transductive" in succeed("paper")
+    assert "there is no study" in fail("paper", "heads", "--draw", "--out", tmp_path / "out")
+    assert "ways" in fail("paper", "way")
+    assert "Known: adaptation" in fail("ablate", "ways")
+
+
+def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(13), 29)
+    np.savez(
+        tmp_path / "table.npz",
+        features=(generator.normal(size=(13, 5))[labels] + generator.normal(size=(len(labels), 5))),
+        labels=labels,
+        class_split=np.arange(13) % 2,
+    )
+    succeed("data", "import", "features", tmp_path / "table.npz")
+    where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", "--features", "table"]
+    succeed("paper", "low-shot", *where, *options([*TRAIN, "train.validation_query=3"]))
+    study = read_study(tmp_path / "out" / "low-shot" / "low-shot.json")
+    assert len(study.cells) == 3 * 3 * 5
+    assert (study.data, study.backbone) == ("table", "features")
+    result = evaluate_run(tmp_path / "runs" / "strokes-low-shot-feat-table", shot=20)
+    assert (
+        study.ours("All with prior", "FEAT", "20-shot").mean
+        == result["scores"]["top5_all_with_prior"]["mean"]
+    )
+    assert "--features is not an option of ways" in fail("paper", "ways", "--features", "table")
+
+
+@pytest.mark.parametrize("name", ["transductive", "generalised", "cross-domain"])
+def test_the_settings_as_studies(name: str, tmp_path: Path) -> None:
+    small = ["train.query=1", "evaluate.query=1", "train.validation_query=1"]
+    where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", *options([*SMALL, *small])]
+    succeed("paper", name, *where)
+    study = read_study(tmp_path / "out" / name / f"{name}.json")
+    assert len(study.cells) == len(study.panels) * len(study.rows) * len(study.columns)
+    if name == "cross-domain":
+        assert study.columns == ("even → even", "even → odd", "odd → odd")
+        assert (tmp_path / "out" / name / "qualitative.png").read_bytes().startswith(b"\x89PNG")
+        assert study.column_keys == ("A → A", "A → B", "B → B")

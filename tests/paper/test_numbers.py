@@ -1,0 +1,216 @@
+"""The transcription of the paper's numbers, checked against its LaTeX source where that is at hand."""
+
+import re
+import tomllib
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fewset.paper.numbers import PaperNumber, number_for, paper_number, paper_source
+from fewset.report.results import Result, read_result
+from tests.helpers.results import MakeRun
+
+SOURCE = Path(__file__).parents[3] / "shared" / "paper" / "feat_cvpr2020.tex"
+TABLES: list[dict[str, Any]] = tomllib.loads(
+    resources.files("fewset.paper").joinpath("numbers.toml").read_text(encoding="utf-8")
+)["table"]
+STUDIES = {
+    "benchmark": 6,
+    "transductive": 1,
+    "generalised": 1,
+    "cross-domain": 1,
+    "low-shot": 1,
+    "adaptation": 1,
+    "averaging": 1,
+    "heads": 1,
+    "layers": 1,
+    "contrastive": 1,
+    "similarity": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def tex() -> str:
+    if not SOURCE.exists():
+        pytest.skip(f"the paper's source is not here: {SOURCE}")
+    return SOURCE.read_text(encoding="utf-8")
+
+
+def printed_rows(tex: str, label: str) -> list[tuple[str, list[str], bool]]:
+    """The lines with numbers of a table: the heading above and the row's name, its numbers, whether cited."""
+    place = tex.index(rf"\label{{{label}}}")
+    body = re.sub(r"\n\s*&", " &", tex[tex.rindex(r"\begin{table", 0, place) : place])
+    rows, heading = [], ""
+    for line in body.splitlines():
+        name, _, cells = line.partition("&")
+        numbers = re.findall(r"(\d+\.\d+)(?: *\\pm *(\d+\.\d+))?", re.sub(r"[{}$]|\\bf|\\tiny", "", cells))
+        if numbers:
+            values = [f"{mean} ± {half}" if half else mean for mean, half in numbers]
+            rows.append((f"{heading}|{_plain(name)}", values, r"\cite" in name))
+        elif not name.strip().startswith(r"\midrule"):
+            heading = _plain(name)
+    return rows
+
+
+def _plain(text: str) -> str:
+    """A name without its markup and spaces."""
+    marks = {r"\feat": "FEAT", r"\ProtoNet": "ProtoNet", r"\dagger": "†", r"\ddagger": "‡", "w/": "with"}
+    for mark, meant in marks.items():
+        text = text.replace(mark, meant)
+    text = re.sub(r"~\\cite\{.*?\}|\\multicolumn\{.*?\}|\\(textsc|textbf|bf|small|sc)\b", "", text)
+    return re.sub(r"[^\w.†‡-]", "", text)
+
+
+def is_row(name: str, row: dict[str, Any]) -> bool:
+    """Whether a printed row, named "heading|name", is that of the transcription."""
+    heading, _, own = name.lower().partition("|")
+    own = own.removeprefix("ours").removesuffix("ours").removeprefix("lambda")
+    wanted = row["row"].lower()
+    if wanted in ("cosine", "euclidean"):
+        return wanted in heading and own == "feat"
+    return own == wanted and row.get("panel", "").lower().replace(" ", "") in heading
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table['study']}-{table['on']}")
+def test_every_number_is_the_one_that_is_printed(tex: str, table: dict[str, Any]) -> None:
+    printed = [row for label in table["labels"] for row in printed_rows(tex, label)]
+    for row in table["rows"]:
+        count = len(row["numbers"])
+        found = []
+        for name, numbers, _ in printed:
+            if is_row(name, row):
+                # Two backbones are printed in turn: ConvNet, ResNet, ConvNet, ResNet.
+                backbone = table["backbone"] == "resnet12"
+                found.append(numbers[int(backbone) :: 2] if len(numbers) == 2 * count else numbers)
+        assert row["numbers"] in found, f"{row} is not among {found}"
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table['study']}-{table['on']}")
+def test_what_is_printed_with_a_citation_is_cited(tex: str, table: dict[str, Any]) -> None:
+    printed = [row for label in table["labels"] for row in printed_rows(tex, label)]
+    for row in table["rows"]:
+        citations = [
+            cited for name, numbers, cited in printed if is_row(name, row) and row["numbers"][0] in numbers
+        ]
+        # The text, not the table, says that MAML with ResNet-12 is cited.
+        elsewhere = (row["row"], table["on"]) == ("MAML", "miniImageNet, ResNet-12")
+        assert row.get("cited", False) == (any(citations) or elsewhere), row
+
+
+def test_every_study_has_its_tables_and_one_default() -> None:
+    for study, count in STUDIES.items():
+        own = [table for table in TABLES if table["study"] == study]
+        assert len(own) == count
+        assert len({(table["data"], table["backbone"]) for table in own}) == count
+        assert sum(table.get("default", False) for table in own) == 1
+    assert len(TABLES) == sum(STUDIES.values())
+
+
+def test_the_table_of_the_same_data_and_backbone_comes_first() -> None:
+    wanted = ("", "FEAT", "1-shot 5-way")
+    assert paper_number("benchmark", "miniimagenet", "resnet12", *wanted) == PaperNumber(66.78, 0.20)
+    assert paper_number("benchmark", "cub", "conv4", *wanted) == PaperNumber(68.87, 0.22)
+    source = paper_source("benchmark", "cub", "conv4")
+    assert source is not None
+    assert (source.on, source.where) == ("CUB, ConvNet", "supplement, results on CUB")
+
+
+@pytest.mark.parametrize(("data", "backbone"), [("strokes", "conv4"), ("cub", "resnet12"), ("", "")])
+def test_without_one_the_default_table_is_taken(data: str, backbone: str) -> None:
+    assert paper_number("benchmark", data, backbone, "", "FEAT", "1-shot 5-way") == PaperNumber(55.15, 0.20)
+    source = paper_source("benchmark", data, backbone)
+    assert source is not None
+    assert source.on == "miniImageNet, ConvNet"
+
+
+def test_tables_are_not_mixed() -> None:
+    # ProtoNet is in the default table, but not in this one.
+    assert paper_number("benchmark", "tieredimagenet", "wrn28_10", "", "ProtoNet", "1-shot 5-way") is None
+
+
+def test_what_the_paper_does_not_have_is_none() -> None:
+    assert paper_number("ways", "strokes", "conv4", "1-shot, trained 5-way", "FEAT", "5") is None
+    assert paper_source("ways", "strokes", "conv4") is None
+    assert paper_number("generalised", "strokes", "conv4", "1-shot learning", "FEAT", "harmonic mean") is None
+
+
+def test_numbers_are_as_printed() -> None:
+    low_shot = paper_number("low-shot", "features", "", "All with prior", "ProtoNet", "10-shot")
+    assert low_shot == PaperNumber(79.5, None, cited=True, decimals=1)
+    generalised = paper_number("generalised", "strokes", "conv4", "5-shot learning", "FEAT", "COMBINED")
+    assert generalised == PaperNumber(41.68, 0.03)
+    assert paper_number("cross-domain", "strokes", "conv4", "", "FEAT", "A → B") == PaperNumber(30.89, 0.17)
+    assert paper_number("transductive", "strokes", "conv4", "", "FEAT‡", "1-shot 5-way") == PaperNumber(
+        57.04, 0.16
+    )
+
+
+# The number beside a result
+
+RECIPE = {
+    "data.set": "miniimagenet",
+    "model.backbone": "conv4",
+    "model.transductive": False,
+    "train.epochs": 7,
+    "train.shot": 1,
+}
+
+
+def result_of(make_run: MakeRun, recipe: dict[str, Any], **fields: Any) -> Result:
+    run = make_run(**{"method": "FEAT", "data": "miniimagenet", "query": 15, **fields})
+    return replace(read_result(run), recipe=RECIPE | recipe)
+
+
+@pytest.mark.parametrize(
+    ("fields", "recipe", "mean"),
+    [
+        ({}, {}, 55.15),
+        ({"shot": 5}, {"train.shot": 5}, 71.61),
+        ({"method": "SimpleShot", "shot": 5}, {"train.epochs": 0}, 66.92),  # not trained for any shots
+        ({}, {"model.backbone": "resnet12"}, 66.78),
+        ({"data": "cub"}, {"data.set": "cub"}, 68.87),
+        ({"setting": "transductive", "variant": "double-dagger"}, {}, 57.04),
+        ({"setting": "transductive", "variant": "semi-protonet", "method": "ProtoNet"}, {}, 55.50),
+        ({"setting": "generalised"}, {}, 40.50),
+    ],
+)
+def test_a_result_has_the_number_of_its_own_table(
+    make_run: MakeRun, fields: dict[str, Any], recipe: dict[str, Any], mean: float
+) -> None:
+    found = number_for(result_of(make_run, recipe, **fields))
+    assert found is not None
+    assert found[0].mean == mean
+
+
+@pytest.mark.parametrize(
+    ("fields", "recipe"),
+    [
+        ({"data": "strokes"}, {"data.set": "strokes"}),
+        ({"data": "cub"}, {}),  # trained on miniImageNet
+        ({}, {"model.backbone": "resnet18"}),
+        ({}, {"model.transductive": True}),
+        ({"method": "Supervised"}, {}),
+        ({"shot": 5}, {}),  # trained for 1 shot
+        ({"shot": 2}, {"train.shot": 2}),
+        ({"way": 7}, {}),
+        ({"query": 13}, {}),
+        ({"split": "val"}, {}),
+        ({"domain": "photo"}, {}),
+        ({"setting": "transductive", "variant": "dagger-adapted-queries"}, {}),
+        ({"setting": "transductive", "variant": "dagger"}, {"model.backbone": "resnet12"}),
+        ({"setting": "generalised", "way": 7}, {}),
+        ({"setting": "cross-domain", "data": "officehome"}, {"data.set": "officehome"}),
+        ({"setting": "low-shot"}, {"model.backbone": "features"}),
+    ],
+)  # fmt: skip
+def test_a_result_on_anything_else_has_none(
+    make_run: MakeRun, fields: dict[str, Any], recipe: dict[str, Any]
+) -> None:
+    assert number_for(result_of(make_run, recipe, **fields)) is None
+
+
+def test_a_run_without_a_recipe_has_none(make_run: MakeRun) -> None:
+    assert number_for(replace(result_of(make_run, {}), recipe={})) is None

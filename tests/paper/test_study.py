@@ -1,0 +1,262 @@
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fewset.paper.render import Study, read_study, render_study, study_tables, write_study
+from fewset.report.tables import Estimate, markdown_text, plain_text, text_of
+from fewset.runtime.errors import UserError
+from tests.helpers.study_files import COLUMNS, generalised_study, make_study
+
+
+def rows_of(study: Study, panel: int = 0) -> list[list[str]]:
+    table = study_tables(study)[panel]
+    return [
+        [column.title for column in table.columns],
+        *([text_of(cell) for cell in row] for row in table.rows),
+    ]
+
+
+def test_a_study_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    for study in (make_study(), make_study(cells=()), generalised_study()):
+        write_study(study, tmp_path / "study.json")
+        assert read_study(tmp_path / "study.json") == study
+
+
+def test_a_number_without_interval_is_null_in_the_file(tmp_path: Path) -> None:
+    study = make_study()
+    first = replace(
+        study.cells[0], ci95=math.nan, result=study.cells[0].result | {"before": {"ci95": math.nan}}
+    )
+    write_study(replace(study, cells=(first, *study.cells[1:])), tmp_path / "study.json")
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    record = json.loads((tmp_path / "study.json").read_text(), parse_constant=refuse)
+    assert record["cells"][0]["ci95"] is None
+    cell = read_study(tmp_path / "study.json").cells[0]
+    assert math.isnan(cell.ci95)
+    assert cell.result["before"]["ci95"] is None
+
+
+def test_the_papers_numbers_stand_beside_ours_and_are_labelled() -> None:
+    assert rows_of(make_study()) == [
+        ["heads", "1-shot 5-way", "1-shot 5-way, paper", "5-shot 5-way", "5-shot 5-way, paper"],
+        ["1", "50.00 ± 0.10", "55.15 ± 0.20", "51.00 ± 0.11", "71.57 ± 0.16"],
+        ["2", "52.00 ± 0.12", "54.91 ± 0.20", "53.00 ± 0.13", "71.44 ± 0.16"],
+        ["8", "54.00 ± 0.14", "55.22 ± 0.20", "55.00 ± 0.15", "71.39 ± 0.16"],
+    ]
+    (table,) = study_tables(make_study())
+    assert "(strokes, conv4; paper: miniImageNet, ConvNet)" in table.title
+    ours, paper = table.notes
+    assert ours == "Ours: strokes, conv4, 10,007 tasks each, made by fewset ablate heads, commit 0123456789."
+    assert paper.startswith(
+        "Paper: supplement, ablation on heads, on miniImageNet, ConvNet. Ours are not on that"
+    )
+
+
+def test_on_the_papers_own_set_levels_may_be_compared() -> None:
+    (table,) = study_tables(make_study(data="miniimagenet"))
+    assert table.notes[-1] == "Paper: supplement, ablation on heads, on miniImageNet, ConvNet."
+
+
+def test_the_papers_column_has_the_papers_name() -> None:
+    study = make_study(
+        name="cross-domain",
+        rows=("FEAT",),
+        columns=("ink → ink", "ink → chalk"),
+        column_keys=("A → A", "A → B"),
+    )
+    header, row = rows_of(study)
+    assert header[1:] == ["ink → ink", "A → A, paper", "ink → chalk", "A → B, paper"]
+    assert row[2::2] == ["36.83 ± 0.17", "30.89 ± 0.17"]
+
+
+def test_cited_numbers_are_marked_and_named() -> None:
+    study = make_study(name="benchmark", rows=("MAML", "SimpleShot", "FEAT"))
+    assert [row[2] for row in rows_of(study)[1:]] == ["49.24 ± 0.21", "49.69*", "55.15 ± 0.20"]
+    assert study_tables(study)[0].notes[-1].startswith("* SimpleShot: cited in the paper")
+
+
+def test_a_column_that_the_paper_does_not_have_has_none_beside_it() -> None:
+    tables = study_tables(generalised_study())
+    assert [[column.title for column in table.columns] for table in tables] == 2 * [
+        ["heads", "SEEN", "SEEN, paper", "harmonic mean"]
+    ]
+    assert [rows_of(generalised_study(), panel)[2][2] for panel in (0, 1)] == ["43.94 ± 0.03", "44.94 ± 0.03"]
+    assert [bool(table.notes) for table in tables] == [False, True]
+    assert ", 5-shot learning (strokes" in tables[1].title
+
+
+def test_where_the_paper_prints_nothing_that_is_said() -> None:
+    (table,) = study_tables(make_study(name="ways", columns=("5", "10"), columns_title="ways"))
+    assert [column.title for column in table.columns] == ["heads ↓ ways →", "5", "10"]
+    assert table.notes[-1] == "The paper prints no numbers for this."
+
+
+def test_missing_cells_are_dashes_and_are_counted() -> None:
+    study = make_study()
+    study = replace(study, cells=study.cells[2:], notes=("A note of its own.",))
+    assert [row[1] for row in rows_of(study)[1:]] == ["–", "52.00 ± 0.12", "54.00 ± 0.14"]
+    notes = study_tables(study)[0].notes
+    assert notes[0] == "A note of its own."
+    assert notes[1].endswith(" Not measured: 2 of 6.")
+
+
+def test_a_study_that_has_not_begun_can_be_shown(tmp_path: Path) -> None:
+    for study in (make_study(cells=()), make_study(cells=(), layout="lines", name="ways")):
+        write_study(study, tmp_path / "study.json")
+        assert len(render_study(tmp_path / "study.json")) == 5
+        assert "Not measured: 6 of 6." in plain_text(study_tables(study)[0])
+
+
+def test_a_number_without_interval_is_shown_without() -> None:
+    study = make_study()
+    study = replace(study, cells=(replace(study.cells[0], ci95=math.nan), *study.cells[1:]))
+    assert study.ours("", "1", COLUMNS[0]) == Estimate(0.5, None)
+    assert "nan" not in markdown_text(study_tables(study)[0])
+
+
+def test_different_numbers_of_tasks_and_commits_are_said() -> None:
+    study = make_study()
+    other = replace(study.cells[0], result=study.cells[0].result | {"tasks": 2003, "commit": "f" * 40})
+    note = study_tables(replace(study, cells=(other, *study.cells[1:])))[0].notes[0]
+    assert "2,003 to 10,007 tasks each" in note
+    assert note.endswith("commit 0123456789 and ffffffffff.")
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[Path]]:
+    """A study with curves, rendered twice."""
+    folder = tmp_path_factory.mktemp("rendered")
+    write_study(generalised_study(), folder / "file.json")
+    return render_study(folder / "file.json", folder / "deep" / "out"), render_study(folder / "file.json")
+
+
+def test_every_file_is_written_and_the_csv_holds_every_number(
+    rendered: tuple[list[Path], list[Path]],
+) -> None:
+    study = generalised_study()
+    paths, beside = rendered
+    names = ("generalised.md", "generalised.csv", "generalised.tex", "generalised.png", "generalised.svg")
+    names += ("generalised-curve.png", "generalised-curve.svg")
+    assert [path.name for path in paths] == list(names)
+    assert set(paths) == set((beside[0].parent / "deep" / "out").iterdir())
+    assert all((path.parent / "file.json").exists() for path in beside)
+    lines = list(csv.DictReader(io.StringIO(paths[1].read_text())))
+    assert len(lines) == len(study.cells)
+    for line in lines:
+        cell = study.cell(line["panel"], line["row"], line["column"])
+        assert cell is not None
+        assert float(line["accuracy"]) == pytest.approx(100 * cell.mean, abs=0.005)
+        assert float(line["accuracy_ci95"]) == pytest.approx(100 * cell.ci95, abs=0.005)
+        paper = study.paper(line["panel"], line["row"], line["column"])
+        if line["column"] == "SEEN":
+            assert paper is not None
+            assert float(line["paper"]) == pytest.approx(100 * paper.mean)
+            assert (line["paper_on"], line["paper_cited"]) == ("miniImageNet, ConvNet", "no")
+        else:
+            assert (line["paper"], line["paper_ci95"], line["paper_on"]) == ("", "", "")
+        assert (line["tasks"], line["seed"], line["commit"]) == ("10007", "3", "0123456789abcdef")
+    text = paths[0].read_text()
+    for picture in ("generalised.png", "generalised-curve.png"):
+        assert f"]({picture})" in text
+    for table in study_tables(study):
+        assert markdown_text(table) in text
+
+
+def test_a_cited_number_is_a_number_in_the_csv(tmp_path: Path) -> None:
+    write_study(make_study(name="benchmark", rows=("SimpleShot",)), tmp_path / "study.json")
+    line, _ = csv.DictReader(io.StringIO(render_study(tmp_path / "study.json")[1].read_text()))
+    assert (line["paper"], line["paper_ci95"], line["paper_cited"]) == ("49.69", "", "yes")
+
+
+def test_latex_escapes_whatever_a_name_holds(tmp_path: Path) -> None:
+    study = make_study(
+        title="50% of_$a & {b} #1", rows=("FEAT†", "a→b", "x\\y"), notes=("~ ^ <|>",), corner="λ_1 %"
+    )
+    write_study(study, tmp_path / "study.json")
+    text = render_study(tmp_path / "study.json")[2].read_text()
+    for part in (r"50\% of\_\$a \& \{b\} \#1", r"FEAT\textdagger{} &", r"a$\rightarrow$b &"):
+        assert part in text
+    for part in (r"x\textbackslash{}y &", r"\textasciitilde{} \textasciicircum{}", r"λ\_1 \% &"):
+        assert part in text
+    # No bare sign is left that would end the line or open a group.
+    for line in text.splitlines()[1:]:
+        bare = line.replace(r"\%", "").replace(r"\{", "").replace(r"\}", "")
+        assert "%" not in bare
+        assert bare.count("{") == bare.count("}")
+
+
+def test_two_renderings_are_the_same_to_the_byte(rendered: tuple[list[Path], list[Path]]) -> None:
+    first, second = rendered
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    for path in first:
+        if path.suffix == ".svg":
+            text = path.read_text()
+            assert "<dc:date>" not in text
+            assert "Matplotlib" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "format 2, expected 1"),
+        ({"name": "../evil"}, "expected small letters"),
+        ({"name": 5}, "name = 5 where str is expected"),
+        ({"layout": "pie"}, "expected table or lines"),
+        ({"rows": []}, "expected one or more, all different"),
+        ({"rows": ["1", "1", "2", "8"]}, "expected one or more, all different"),
+        ({"columns": [1, 2]}, "expected texts"),
+        ({"column_keys": ["1-shot 5-way"]}, "1 column_keys for 2 columns"),
+        ({"title": "two\nlines"}, "control characters"),
+        ({"cells": [5]}, "5 as a cell"),
+        ({"cells": {}}, "cells = {} where list is expected"),
+    ],
+)
+def test_a_broken_file_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    write_study(make_study(), tmp_path / "study.json")
+    record = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps(record | changes))
+    with pytest.raises(UserError, match=r"study\.json ") as error:
+        read_study(tmp_path / "study.json")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"row": "3"}, "not a place of the study"),
+        ({"column": "5-shot 5-way"}, "several cells"),
+        ({"mean": 55.15}, "expected a fraction"),
+        ({"mean": True}, "mean = True"),
+        ({"mean": None}, "mean = None"),
+        ({"ci95": -0.1}, "expected a fraction"),
+        ({"result": []}, "result = []"),
+        ({"result": {}}, "the result of a cell that lacks run"),
+    ],
+)
+def test_a_broken_cell_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    write_study(make_study(), tmp_path / "study.json")
+    record = json.loads((tmp_path / "study.json").read_text())
+    record["cells"][0] |= changes
+    (tmp_path / "study.json").write_text(json.dumps(record))
+    with pytest.raises(UserError) as error:
+        read_study(tmp_path / "study.json")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 1}'])
+def test_what_is_no_study_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "study.json").write_text(text)
+    with pytest.raises(UserError, match=r"study\.json"):
+        read_study(tmp_path / "study.json")
+    with pytest.raises(UserError, match="there is no study file"):
+        read_study(tmp_path / "other.json")

@@ -1,0 +1,304 @@
+"""Several processes under torchrun (gloo, on this machine) against one. Every launch has a time limit."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import distributed as dist
+
+from fewset.cli import app as cli
+from fewset.evaluation import scoring
+from fewset.experiments.config import Recipe
+from fewset.experiments.evaluate import evaluate_run
+from fewset.experiments.execute import execute
+from fewset.experiments.recipes import parse_recipe, recipe_text
+from fewset.experiments.run_directory import RunDirectory
+from fewset.experiments.weights import load
+from fewset.runtime import distributed
+from fewset.runtime.errors import UserError
+from tests.evaluation.protocols.test_low_shot import make_table
+from tests.helpers import work
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 200  # seconds: many times what a launch takes, for a machine that is busy with other things
+
+
+@contextmanager
+def launched(processes: int, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """torchrun with so many processes; none of them outlives the block."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
+    process = subprocess.Popen(
+        [str(word) for word in (*command, *words)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    watch = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
+    watch.start()
+    try:
+        with process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+    finally:
+        watch.cancel()
+
+
+def torchrun(processes: int, *words: object) -> subprocess.CompletedProcess[str]:
+    with launched(processes, *words) as process:
+        out, err = process.communicate(timeout=LIMIT)
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+def succeed(processes: int, *words: object) -> str:
+    done = torchrun(processes, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+MODEL = {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}, "adapter": "attention"}
+STILL = {"adapter_options": {"attention_dropout": 0.0, "dropout": 0.0}}
+
+
+def recipe(**train: object) -> Recipe:
+    tasks = {"way": 3, "query": 3, "validation_way": 3, "validation_query": 3, "validation_tasks": 11}
+    return parse_recipe(
+        {
+            "name": "feat",
+            "data": {"set": "tiny", "hold_out": 0.4},
+            "model": MODEL | STILL,
+            "train": {**tasks, **train},
+            "evaluate": {"way": 3, "query": 3, "tasks": 23},
+        }
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path, tiny_set: object) -> Path:  # noqa: ARG001
+    """A FEAT with random weights."""
+    execute(recipe(epochs=0), "train", tmp_path / "feat")
+    return tmp_path / "feat"
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_eval_gives_the_same_to_the_bit(processes: int, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the command line: 5 chunks of tasks on 2 batches of images."""
+    words = ["--split", "train", "--way", "5", "--shot", "4", "--query", "7", "--tasks", "20000"]
+    alone, together = (shutil.copytree(run, run.with_name(name)) for name in ("alone", "together"))
+    monkeypatch.setattr("sys.argv", ["fewset", "eval", str(alone), *words])
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+    output = succeed(processes, "-m", "fewset", "eval", together, *words, "--json")
+    (file,) = (together / "results").glob("*.json")
+    result = json.loads(file.read_text())
+    assert json.loads(output) == result  # printed once
+    expected = json.loads((alone / "results" / file.name).read_text())
+    differ = {key for key in result if result[key] != expected[key]}
+    assert differ <= {"command", "seconds", "versions"}
+    assert result["versions"]["processes"] == processes
+    for name in (result["per_task"], result["before"]["per_task"]):
+        assert (together / "results" / name).read_bytes() == (alone / "results" / name).read_bytes()
+    with (
+        np.load(together / "results" / result["examples"]) as found,
+        np.load(alone / "results" / result["examples"]) as examples,
+    ):
+        for name in examples:
+            np.testing.assert_array_equal(found[name], examples[name])
+
+
+def test_everything_is_as_with_one_process(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every setting to the bit; training with three tasks a step, one in each process, up to rounding."""
+    monkeypatch.setattr(scoring, "_CHUNK_NUMBERS", work.CHUNK)
+    runs, table = tmp_path / "runs", make_table().path
+    shutil.copytree(run, runs / "feat")
+    exact, close = work.everything(run, table, tasks=3)
+    monkeypatch.setattr(RunDirectory, "write_metrics", _interrupt)
+    with pytest.raises(KeyboardInterrupt):  # at the end of the first epoch; three processes go on
+        execute(parse_recipe(work.PRETRAIN), "pretrain", runs / "pre")
+
+    output = succeed(3, ROOT / "tests" / "helpers" / "work.py", runs, table)
+
+    with np.load(runs / "exact.npz") as found:
+        assert set(found) == set(exact)
+        for name in exact:
+            assert found[name].tobytes() == exact[name].tobytes(), name
+    with np.load(runs / "close.npz") as found:
+        assert set(found) == set(close)
+        np.testing.assert_allclose(found["weights"], close["weights"], rtol=0, atol=1e-9)  # float64
+        for name in close:
+            np.testing.assert_allclose(found[name], close[name], rtol=0, atol=1e-5, err_msg=name)
+    result = json.loads((runs / "pre" / "result.json").read_text())
+    assert output == f"{result['mean']}\n"  # only the first process prints
+    rows = [json.loads(line) for line in (runs / "pre" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [3, 6]
+    assert json.loads((runs / "pre" / "environment.json").read_text())["processes"] == 3
+    np.testing.assert_array_equal(
+        np.load(runs / "pre" / "per_task.npy"),
+        np.load(runs / "pre" / evaluate_run(runs / "pre")["per_task"]),
+    )
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from fewset.cli import app as cli
+from fewset.runtime import distributed
+from fewset.training import loop
+loop.CHECKPOINT_SECONDS = 0.0
+distributed.BEAT, distributed.SILENCE = 0.2, 3.0
+step = loop._train_step
+def stops(stage, number):
+    if distributed.rank() == 1 and number == 7:
+        Path(sys.argv[0]).with_suffix(".pid").write_text(str(os.getpid()))
+        os.kill(os.getpid(), signal.{signal})
+    return step(stage, number)
+loop._train_step = stops
+cli.main()
+"""
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_a_process_that_dies_ends_the_run_and_another_number_goes_on(tmp_path: Path) -> None:
+    given = recipe(epochs=2, tasks_per_epoch=10, tasks_per_step=2, freeze_batchnorm=True, augment=["flip"])
+    file, script, out = tmp_path / "feat.toml", tmp_path / "dying.py", tmp_path / "runs" / "feat"
+    file.write_text(recipe_text(given))
+    script.write_text(DYING.format(signal="SIGKILL"))
+    done = torchrun(2, script, "train", file, "--out", out)
+    assert done.returncode != 0
+    assert "error: process 0 of 2 stops: " in done.stderr
+    assert "--resume" in done.stderr
+    assert RunDirectory(out).state == "unfinished"
+    assert not list(out.rglob("*.partial"))
+    state = RunDirectory(out).load_checkpoint()
+    assert state is not None
+    assert state["step"] in (6, 7)  # the first process may be ended before it has written the seventh
+    result = execute(given, "train", out, resume=True)
+    assert f"resumed at step {state['step']}" in (out / "log.txt").read_text()
+    assert result["versions"]["processes"] == 1
+    execute(given, "train", tmp_path / "whole")
+    whole, found = load(tmp_path / "whole").state_dict(), load(out).state_dict()
+    for name in whole:
+        torch.testing.assert_close(found[name], whole[name], rtol=0, atol=2e-4)
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_a_process_that_hangs_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "feat.toml").write_text(recipe_text(recipe(epochs=1, tasks_per_epoch=20, tasks_per_step=2)))
+    (tmp_path / "dying.py").write_text(DYING.format(signal="SIGSTOP"))
+    words = tmp_path / "dying.py", "train", tmp_path / "feat.toml", "--out", tmp_path / "feat"
+    with launched(2, *words) as process:
+        assert process.stderr is not None
+        lines = (line for line in process.stderr if line.startswith("error: "))
+        assert "process 1 has given no sign of life" in next(lines)
+        # torchrun, too, ends it, but waits half a minute for an answer first.
+        os.kill(int((tmp_path / "dying.pid").read_text()), signal.SIGKILL)
+
+
+# Without other processes
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, rank: int, world: int) -> None:
+    monkeypatch.setattr(distributed, "_processes", distributed._Processes(rank, world, rank))
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+@pytest.mark.parametrize("total", [1, 7, 11, 12, 13, 23])
+def test_shares_are_whole_chunks_and_cover_everything_once(
+    total: int, world: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk, shares = 4, []
+    for rank in range(world):
+        pretend(monkeypatch, rank, world)
+        first, last = distributed.shard(total, chunk)
+        assert first % chunk == 0
+        assert first < last
+        assert last % chunk == 0 or last == total
+        shares.append((first, last))
+    covered = [item for first, last in sorted(set(shares)) for item in range(first, last)]
+    assert covered == list(range(total))
+    lengths = [-(-(last - first) // chunk) for first, last in set(shares)]
+    assert max(lengths) - min(lengths) <= 1
+
+
+def test_a_step_is_divided_evenly_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = []
+    for rank in range(3):
+        pretend(monkeypatch, rank, 3)
+        parts.append(distributed.local_batch(6, "train.tasks_per_step"))
+    assert parts == [(0, 2), (2, 4), (4, 6)]
+    with pytest.raises(UserError, match=r"is 1, .* among 3 processes; .*--set train\.tasks_per_step=3"):
+        distributed.local_batch(1, "train.tasks_per_step")
+    with pytest.raises(UserError, match=r"--set pretrain\.batch=126"):
+        distributed.local_batch(128, "pretrain.batch")
+
+
+def test_no_two_processes_share_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    for rank in range(5):
+        pretend(monkeypatch, rank, 5)
+        seeds.append(distributed.rank_seed())
+    assert len(set(seeds)) == 5
+    assert seeds[0] == ()  # as one process alone
+
+
+@pytest.mark.parametrize(
+    ("given", "local", "cores", "expected"),
+    [(None, 1, 7, 7), ("1", 2, 7, 3), ("1", 8, 7, 1), ("5", 2, 7, 5)],
+)
+def test_threads(
+    given: str | None, local: int, cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(local))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    assert distributed._threads() == expected
+
+
+def test_who_leaves_in_good_order_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 0, 2)
+    monkeypatch.setattr(distributed, "BEAT", 0.001)
+    monkeypatch.setattr(distributed, "SILENCE", 0.01)
+    given_up: list[str] = []
+    store = dist.HashStore()
+    ended = threading.Event()
+
+    def give_up(what: str) -> None:
+        given_up.append(what)
+
+    class Ended(threading.Event):
+        """Set after many beats."""
+
+        beats = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.beats += 1
+            return super().wait(timeout) or self.beats > 100
+
+    store.add("1", distributed._LEFT)
+    distributed._watch(store, Ended(), give_up)
+    assert given_up == []
+    assert store.add("0", 0) >= distributed._LEFT
+    distributed._watch(dist.HashStore(), ended, give_up)  # never a sign of life
+    assert given_up == ["process 1 has given no sign of life for 0 s"]
