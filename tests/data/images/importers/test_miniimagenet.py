@@ -11,7 +11,7 @@ from fewset.data.images.decoding import decode
 from fewset.data.images.importing import import_set
 from fewset.data.images.store import SPLITS, ImageSet
 from fewset.runtime.errors import UserError
-from tests.data.test_pickles import python_2_array
+from tests.data.images.test_pickles import python_2_array
 from tests.helpers.trees import Tree, Write, as_directory, assert_nothing_was_written, both
 
 LABELS = {"train": [1, 0, 1, 1, 0, 0, 0], "val": [2, 2, 2], "test": [4, 3, 3, 4, 4]}

@@ -69,7 +69,7 @@ def test_a_large_jpeg_is_decoded_as_a_large_png() -> None:
 
 
 @pytest.mark.parametrize(
-    ("orientation", "rotation_classes"),
+    ("orientation", "turned"),
     [
         (1, lambda stored: stored),
         (2, np.fliplr),
