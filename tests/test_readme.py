@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.test_app import PRETRAIN, TRAIN, options, succeed
+from tests.helpers.command_line import PRETRAIN, TRAIN, options, succeed
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -7,62 +7,21 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner, Result
+from typer.main import get_command
 
 from fewset.cli import app as cli
 from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import command_line
-from fewset.runtime.errors import UserError
-
-TINY = [
-    "data.set=tiny",
-    "model.backbone_options.input_size=16",
-    "evaluate.way=3",
-    "evaluate.query=3",
-    "evaluate.tasks=13",
-]
-PRETRAIN = [*TINY, "pretrain.epochs=1", "pretrain.validation_query=3", "pretrain.validation_tasks=5"]
-TRAIN = [
-    *TINY,
-    "train.epochs=1",
-    "train.tasks_per_epoch=2",
-    "train.way=3",
-    "train.query=2",
-    "train.validation_way=3",
-    "train.validation_query=2",
-    "train.validation_tasks=5",
-]
-
-
-def options(overrides: list[str]) -> list[str]:
-    return [word for override in overrides for word in ("--set", override)]
-
-
-def fewset(*words: object) -> Result:
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
-
-
-def succeed(*words: object) -> str:
-    result = fewset(*words)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def fail(*words: object) -> str:
-    """The message of a command that the user got wrong."""
-    result = fewset(*words)
-    if isinstance(result.exception, UserError):  # `main` prints it on one line and exits with 2
-        return str(result.exception)
-    assert result.exit_code == 2, result.output
-    return result.output
+from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
 
 def every_command() -> list[list[str]]:
-    commands = [[command.name or command.callback.__name__] for command in cli.app.registered_commands]
-    return commands + [["data", command.name] for command in cli.data_app.registered_commands]
+    """The words of each command: of the top, and of the groups such as `data`."""
+    found = []
+    for name, command in get_command(cli.app).commands.items():
+        found += [[name, part] for part in getattr(command, "commands", {})] or [[name]]
+    return found
 
 
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)

@@ -18,8 +18,8 @@ from fewset.evaluation.protocols.low_shot import PRIORS
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.weights import load
 from fewset.report.results import read_result
-from tests.cli.test_app import fail, options, succeed
 from tests.evaluation.protocols.test_low_shot import NAMES, oracle
+from tests.helpers.command_line import fail, options, succeed
 
 SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
 TRAIN = [

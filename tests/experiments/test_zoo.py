@@ -21,7 +21,7 @@ from fewset.paper.plan import Run
 from fewset.paper.runner import StudyRunner
 from fewset.runtime.errors import UserError
 from fewset.runtime.packaged import packaged_directory
-from tests.cli.test_app import PRETRAIN, TRAIN, fail, options, succeed
+from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = ("recipe.toml", "model.safetensors")

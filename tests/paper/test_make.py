@@ -14,7 +14,7 @@ from fewset.paper.plan import Entry, Plan, Run
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import read_study
 from fewset.runtime.errors import UserError
-from tests.cli.test_app import PRETRAIN, TRAIN, fail, options, succeed
+from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
 pytestmark = pytest.mark.usefixtures("tiny_set")
 

@@ -21,7 +21,7 @@ from fewset.report.results import read_result
 from fewset.report.tables import comparison_table, plain_text
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec
-from tests.cli.test_app import fail, succeed
+from tests.helpers.command_line import fail, succeed
 
 pytestmark = pytest.mark.usefixtures("tiny_set")
 

@@ -1,0 +1,205 @@
+"""Image sets and tables of features: import them, and look at them."""
+
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from fewset.cli.output import console, echo
+from fewset.runtime.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from fewset.data.features.table import FeatureTable
+    from fewset.data.images.store import ImageSet
+
+PANEL = "Data"
+commands = typer.Typer(
+    name="data", help="Import image sets and tables of features, and look at them.", no_args_is_help=True
+)
+# The names of the files, which takes no import: help is quick.
+_IMPORTERS = [
+    module.name for module in iter_modules([str(Path(__file__).parents[1] / "data" / "images" / "importers")])
+]
+_KINDS = sorted([*_IMPORTERS, "features"])
+NameArgument = Annotated[str, typer.Argument(help="An imported set, or a table of features.")]
+
+
+@commands.command("import")
+def data_import(
+    kind: Annotated[str, typer.Argument(help=f"The layout: {', '.join(_KINDS)}.")],
+    source: Annotated[
+        Path,
+        typer.Argument(help="A directory or a zip file; features: an HDF5 or NPZ file, or a directory."),
+    ],
+    name: Annotated[
+        str | None, typer.Option(help="The name of the set; default: that of the source.")
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=8, max=1024, help="Stored pixels a side; default: 92, or what is usual for the kind."
+        ),
+    ] = None,
+    held_out: Annotated[
+        float | None,
+        typer.Option(help="Features: the share of each class that become queries; default: 0.2."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the class split, or of the queries, where the source has none.")
+    ] = 0,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
+) -> None:
+    """Decode the images of a directory or zip file once, into the store; or copy a table of features.
+
+    Example: `fewset data import folder photos/ --name birds`
+    """
+    if kind not in _KINDS:
+        raise unknown_name("kind of source", kind, _KINDS)
+    of_images = {"--size": size is not None, "--skip-bad": skip_bad}
+    for option, given in of_images.items() if kind == "features" else [("--held-out", held_out is not None)]:
+        if given:
+            raise UserError(f"{option} is not an option of the kind {kind}; leave it out")
+    if kind == "features":
+        from fewset.data.features.importer import HELD_OUT, import_features
+
+        share = HELD_OUT if held_out is None else held_out
+        _print_table(import_features(source, name, held_out=share, seed=seed, replace=force))
+    else:
+        from fewset.data.images.importing import import_set
+
+        _print_set(import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force))
+
+
+@commands.command("list")
+def data_list() -> None:
+    """The imported sets and tables of features.
+
+    Example: `fewset data list`
+    """
+    from fewset.data.features.table import list_features, open_features
+    from fewset.data.images.store import GENERATED, home, list_sets, open_set
+
+    sets = Table("name", "items", "classes", "size", "train / val / test")
+    for name in sorted({*list_sets(), *GENERATED}):
+        if name in list_sets():
+            manifest = open_set(name).manifest
+            counts = " / ".join(f"{split['items']:,}" for split in manifest["counts"].values())
+            sets.add_row(
+                name,
+                f"{manifest['items']:,}",
+                f"{len(manifest['class_names']):,}",
+                str(manifest["size"]),
+                counts,
+            )
+        else:
+            sets.add_row(name, "", "", "", "made when first used")
+    console.print(sets)
+    tables = Table("features", "rows", "numbers a row", "seen / unseen classes")
+    for name in list_features():
+        manifest = open_features(name).manifest
+        classes = " / ".join(f"{split['classes']:,}" for split in manifest["counts"].values())
+        tables.add_row(name, f"{manifest['rows']:,}", f"{manifest['dim']:,}", classes)
+    if tables.rows:
+        console.print(tables)
+    console.print(f"in {home()}")
+
+
+@commands.command("info")
+def data_info(name: NameArgument) -> None:
+    """What a set or a table of features holds and where it came from.
+
+    Example: `fewset data info strokes`
+    """
+    for found in _imported(name):
+        _print_data(found)
+
+
+@commands.command("verify")
+def data_verify(
+    name: NameArgument,
+    sheet: Annotated[
+        Path | None, typer.Option(help="Write a contact sheet (PNG): images of some classes.")
+    ] = None,
+) -> None:
+    """Read every byte of a set and compare with its digest; warn of what a well-known set should not be.
+
+    Example: `fewset data verify strokes --sheet strokes.png`
+    """
+    from fewset.data.images.contact_sheet import contact_sheet
+    from fewset.data.images.store import ImageSet
+    from fewset.runtime.files import write_bytes
+
+    imported = _imported(name)
+    if sheet is not None and not isinstance(imported[0], ImageSet):
+        raise UserError(f"{name!r} is a table of features, which has no images for a --sheet; leave it out")
+    for found in imported:
+        found.verify()
+        _print_data(found)
+        echo("every byte is as it was written")
+        if sheet is not None and isinstance(found, ImageSet):
+            write_bytes(sheet, contact_sheet(found))
+            echo(f"contact sheet: {sheet}")
+
+
+def _imported(name: str) -> "list[ImageSet | FeatureTable]":
+    """What has this name: an image set, a table of features, or one of each, the image set first."""
+    from fewset.data.features.table import list_features, open_features
+    from fewset.data.images.store import GENERATED, list_sets, open_set
+
+    if Path(name).name != name:  # a path
+        return [open_features(name) if (Path(name) / "features.npy").exists() else open_set(name)]
+    sets, tables = {*list_sets(), *GENERATED}, list_features()
+    if name not in (*sets, *tables):
+        raise unknown_name("image set or table of features", name, {*sets, *tables})
+    return [*([open_set(name)] if name in sets else []), *([open_features(name)] if name in tables else [])]
+
+
+def _print_data(found: "ImageSet | FeatureTable") -> None:
+    from fewset.data.images.store import ImageSet
+
+    if isinstance(found, ImageSet):
+        _print_set(found)
+    else:
+        _print_table(found)
+
+
+def _print_set(images: "ImageSet") -> None:
+    from fewset.data.images.well_known import warnings_for
+
+    manifest = images.manifest
+    table = Table("split", "classes", "items", title=images.name)
+    for split, counts in manifest["counts"].items():
+        table.add_row(split, f"{counts['classes']:,}", f"{counts['items']:,}")
+    console.print(table)
+    if images.domain_names:
+        echo(f"domains: {', '.join(images.domain_names)}")
+    if manifest["skipped"]:
+        echo(f"left out: {len(manifest['skipped']):,} bad images")
+        for line in manifest["skipped"][:10]:
+            echo(f"  {line}")
+    echo(f"size: {manifest['size']} px; source: {manifest['source']}")
+    echo(f"digest: {images.digest}")
+    echo(f"path: {images.path}")
+    for line in warnings_for(images):
+        echo(f"warning: {line}")
+
+
+def _print_table(features: "FeatureTable") -> None:
+    from fewset.data.features.table import ROLES, SETUPS
+
+    manifest = features.manifest
+    table = Table("classes", "number", "training rows", "queries", title=f"{features.name} (features)")
+    for split, counts in manifest["counts"].items():
+        table.add_row(split, f"{counts['classes']:,}", *(f"{counts[role]:,}" for role in ROLES))
+    console.print(table)
+    if features.setups.any():
+        sizes = (f"{(features.setups == number).sum():,} for {SETUPS[number]}" for number in (1, 2))
+        echo(f"setups: {', '.join(sizes)} (classes)")
+    echo(f"{features.dim:,} numbers a row; source: {manifest['source']}")
+    echo(f"digest: {features.digest}")
+    echo(f"path: {features.path}")

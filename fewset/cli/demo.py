@@ -1,0 +1,28 @@
+"""The whole path on the embedded set, in one command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fewset.cli.options import DeviceOption
+from fewset.cli.output import echo
+from fewset.cli.start import start
+
+PANEL = "Experiments"
+commands = typer.Typer()
+
+
+@commands.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("fewset-demo"),
+    device: DeviceOption = "auto",
+) -> None:
+    """From nothing to a report: pre-train, meta-train ProtoNet and FEAT, 10,000 tasks each.
+
+    Example: `fewset demo --out demo`
+    """
+    from fewset.paper.demo import demo as run_demo
+
+    start()
+    run_demo(out, echo, device)

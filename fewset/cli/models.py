@@ -1,0 +1,122 @@
+"""Models: their sizes, their weights, their embeddings."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from fewset.cli.options import (
+    ForceOption,
+    PluginOption,
+    RunArgument,
+)
+from fewset.cli.output import console, echo
+from fewset.cli.start import start
+
+PANEL = "Models"
+commands = typer.Typer()
+
+
+@commands.command()
+def params() -> None:
+    """The paper's table of parameters: each set-to-set function at 64 and 640 dimensions, computed.
+
+    Example: `fewset params`
+    """
+    from fewset.models.adapters import ADAPTERS, count_parameters
+
+    table = Table("adapter", "d = 64 (ConvNet)", "d = 640 (ResNet-12, WRN)")
+    for name, adapter in sorted(ADAPTERS.items()):
+        table.add_row(name, *(f"{count_parameters(adapter(dim)):,}" for dim in (64, 640)))
+    console.print(table)
+
+
+@commands.command()
+def weights() -> None:
+    """The released models, which come with fewset: names for `fewset eval`, `fewset.load` and `train.init`.
+
+    Example: `fewset weights`
+    """
+    from fewset.experiments.recipes import read_recipe
+    from fewset.experiments.run_directory import RECIPE, WEIGHTS
+    from fewset.experiments.zoo import released_models
+    from fewset.runtime.packaged import packaged_directory
+
+    titles = ("method", "backbone", "data", "trained on", "size")
+    table = Table(Column("name", no_wrap=True), *(Column(title, overflow="fold") for title in titles))
+    for name, model in released_models().items():
+        recipe = read_recipe(model / RECIPE)
+        train, size = recipe.train, (model / WEIGHTS).stat().st_size
+        tasks = f"{train.way}-way {train.shot}-shot" if train and train.epochs else "all classes"
+        parts = (recipe.method, recipe.model.backbone, recipe.data.set, tasks)
+        table.add_row(name, *parts, f"{size / 1000:,.0f} kB")
+    console.print(table)
+    console.print(f"in {packaged_directory('weights')}")
+
+
+@commands.command("import-weights")
+def import_weights(
+    file: Annotated[Path, typer.Argument(help="A .pth file in the layout of the FEAT authors.")],
+    method: Annotated[
+        str,
+        typer.Option(
+            help="ProtoNet, MatchNet, FEAT, DeepSet, GCN, BILSTM, SemiFEAT or SemiProtoFEAT; "
+            "ProtoNet for a file of pre-training."
+        ),
+    ],
+    backbone: Annotated[str, typer.Option(help="ConvNet, Res12, Res18 or WRN.")],
+    out: Annotated[Path, typer.Option(help="The run directory.")],
+    temperature: Annotated[float, typer.Option(help="What the logits are divided by.")] = 1.0,
+    similarity: Annotated[
+        str, typer.Option(help="euclidean or cosine; MatchNet is always by cosine.")
+    ] = "euclidean",
+    data: Annotated[str, typer.Option(help="The set that `fewset eval` scores it on.")] = "miniimagenet",
+    shot: Annotated[int, typer.Option(help="The shots that `fewset eval` scores it with.")] = 1,
+    force: ForceOption = False,
+) -> None:
+    """Make a run of a checkpoint that the authors of FEAT published; no code in the file is run.
+
+    Example: `fewset import-weights feat-1-shot.pth --method FEAT --backbone ConvNet --temperature 64
+    --out runs/published-feat`
+    """
+    from fewset.experiments import authors
+
+    start()
+    recipe = authors.import_weights(
+        file,
+        out,
+        method=method,
+        backbone=backbone,
+        temperature=temperature,
+        similarity=similarity,
+        data=data,
+        shot=shot,
+        force=force,
+    )
+    head = ", ".join(f"{key} {value}" for key, value in recipe.model.head_options.items())
+    echo(f"{method}: {recipe.model.backbone}, {recipe.model.adapter}, {recipe.model.head} ({head})")
+    echo(f"run: {out}; score it with `fewset eval {out}`")
+
+
+@commands.command()
+def embed(
+    run: RunArgument,
+    out: Annotated[Path, typer.Option(help="The file to write: .npz, .h5 or .hdf5.")],
+    data: Annotated[str | None, typer.Option(help="An imported image set; default: the recipe's.")] = None,
+    val: Annotated[
+        bool,
+        typer.Option("--val", help="With the val classes, as the unseen classes of a validation setup."),
+    ] = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Write the embeddings of an image set as a file of features: train classes seen, test classes unseen.
+
+    Example: `fewset embed runs/strokes-pretrain --out strokes.npz`
+    """
+    from fewset.experiments.embed_set import embed_set
+    from fewset.experiments.zoo import find_model
+
+    start(plugin)
+    rows, dim = embed_set(find_model(run), out, data, val)
+    echo(f"{out}: {rows:,} rows of {dim:,} numbers; import it with `fewset data import features {out}`")

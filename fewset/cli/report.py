@@ -1,0 +1,44 @@
+"""Pages made from the results of runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fewset.cli.output import echo
+
+PANEL = "Experiments"
+commands = typer.Typer()
+
+
+@commands.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report"),
+) -> None:
+    """One self-contained HTML page with tables and plots, and their files.
+
+    Example: `fewset report runs/strokes-protonet runs/strokes-feat --out report`
+    """
+    from fewset.report.page import build_report
+
+    echo(f"report: {build_report(runs, out)}")
+
+
+@commands.command()
+def results(
+    directory: Annotated[Path, typer.Argument(help="The collection.")] = Path("docs/results"),
+    add: Annotated[list[Path] | None, typer.Option(help="A finished run to keep; repeatable.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
+) -> None:
+    """Keep the results of runs, and make the page of a collection from its files.
+
+    Example: `fewset results docs/results --add runs/strokes-feat`
+    """
+    from fewset.paper.collection import check_page, keep, write_page
+
+    keep(add or [], directory)
+    if check:
+        check_page(directory)
+    else:
+        echo(f"page: {write_page(directory)}")

@@ -1,0 +1,50 @@
+"""Commands called in this process, as a user types them; and recipes made tiny."""
+
+from typer.testing import CliRunner, Result
+
+from fewset.cli.app import app
+from fewset.runtime.errors import UserError
+
+TINY = [
+    "data.set=tiny",
+    "model.backbone_options.input_size=16",
+    "evaluate.way=3",
+    "evaluate.query=3",
+    "evaluate.tasks=13",
+]
+PRETRAIN = [*TINY, "pretrain.epochs=1", "pretrain.validation_query=3", "pretrain.validation_tasks=5"]
+TRAIN = [
+    *TINY,
+    "train.epochs=1",
+    "train.tasks_per_epoch=2",
+    "train.way=3",
+    "train.query=2",
+    "train.validation_way=3",
+    "train.validation_query=2",
+    "train.validation_tasks=5",
+]
+
+
+def options(overrides: list[str]) -> list[str]:
+    return [word for override in overrides for word in ("--set", override)]
+
+
+def fewset(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def succeed(*words: object) -> str:
+    result = fewset(*words)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def fail(*words: object) -> str:
+    """The message of a command that the user got wrong."""
+    result = fewset(*words)
+    if isinstance(result.exception, UserError):  # `main` prints it on one line and exits with 2
+        return str(result.exception)
+    assert result.exit_code == 2, result.output
+    return result.output
