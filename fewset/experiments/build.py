@@ -10,10 +10,9 @@ from torch import nn
 
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import GENERATED, ImageSet, list_sets, open_set
-from fewset.experiments.config import FEATURES, ModelConfig, Options, Recipe
+from fewset.experiments.config import ModelConfig, Options, Recipe
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
-from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
@@ -61,11 +60,7 @@ def with_dim(recipe: Recipe) -> Recipe:
 def build_model(config: ModelConfig, seed: int = 0) -> FewShotModel:
     """The model that a configuration names, with initial weights from the seed."""
     torch.manual_seed(mix(seed, 0, 4))
-    if config.on_features and "dim" not in config.backbone_options:
-        raise UserError("backbone_options.dim is not given: the size of the features, as the table has it")
-    # Not one of BACKBONES: those take images.
-    backbones = {**BACKBONES, FEATURES: FeatureInput}
-    backbone = _build("backbone", backbones, config.backbone, config.backbone_options)
+    backbone = _build("backbone", BACKBONES, config.backbone, config.backbone_options)
     if config.maml is not None:
         model: FewShotModel = MamlModel(backbone, config.maml, config.transductive)
     else:
@@ -80,14 +75,17 @@ def build_model(config: ModelConfig, seed: int = 0) -> FewShotModel:
 def _build(
     what: str, registry: Mapping[str, Callable[..., nn.Module]], name: str, options: Options, **given: Any
 ) -> nn.Module:
-    if name not in registry:
-        raise unknown_name(what, name, registry)
     part = registry[name]
     hints = get_type_hints(part.__init__)
-    parameters = [key for key in inspect.signature(part).parameters if key not in given]
+    parameters = {key: each for key, each in inspect.signature(part).parameters.items() if key not in given}
     for key in options:
         if key not in parameters:
             raise unknown_name(f"option of {what} {name!r}", key, parameters)
+    for key, parameter in parameters.items():
+        if key not in options and parameter.default is parameter.empty:
+            raise UserError(
+                f"{what}_options.{key} is not given, and the {what} {name!r} has no default for it"
+            )
     checked = {
         key: parse_value(hints.get(key, type(value)), value, f"{what}_options.{key}")
         for key, value in options.items()

@@ -4,15 +4,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from fewset.models.backbones import BACKBONES
+from fewset.models.capabilities import Takes, taken_by
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 from fewset.training.episodic import TrainConfig
 from fewset.training.pretrain import PretrainConfig
-
-FEATURES = "features"
-"""The backbone of models on a table of features, where others embed images."""
 
 Options = dict[str, Any]
 
@@ -53,9 +52,14 @@ class ModelConfig:
     renamed: ClassVar = {"mirror": "test_time_flip"}
 
     @property
+    def takes(self) -> Takes:
+        """What the model's data are: images, or rows of a table of features."""
+        return taken_by(BACKBONES[self.backbone])
+
+    @property
     def on_features(self) -> bool:
         """Whether the model takes rows of a table of features, not images."""
-        return self.backbone == FEATURES
+        return self.takes == "features"
 
 
 @dataclass(frozen=True)

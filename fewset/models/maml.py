@@ -11,6 +11,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from fewset.models.adapters.identity import Identity
+from fewset.models.capabilities import Capabilities, taken_by
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import class_major_labels
@@ -77,6 +78,10 @@ class MamlModel(FewShotModel):
         super().__init__(backbone, adapter, _NoHead(), transductive=transductive)
         self.config = config
         self.train()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(takes=taken_by(self.backbone), embeds=False, adapts=False, fitted=False)
 
     def train(self, mode: bool = True) -> "MamlModel":
         super().train(mode)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from fewset.models.adapters.identity import Identity
+from fewset.models.capabilities import Capabilities, taken_by
 from fewset.models.layers.folding import fold
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.tasks.episode import class_major_labels, prototypes
@@ -52,6 +52,15 @@ class FewShotModel(nn.Module):
         """Pixels a side of the images that the backbone takes."""
         return self.backbone.input_size  # type: ignore[return-value]
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            takes=taken_by(self.backbone),
+            embeds=True,
+            adapts=getattr(self.adapter, "adapts", True),
+            fitted=hasattr(self.head, "fit"),
+        )
+
     def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
         """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""
         mean, std = (
@@ -95,7 +104,7 @@ class FewShotModel(nn.Module):
             raise UserError("a class has no shot: the mask must mark at least one item of each class")
         if self.average == "pre":
             support = prototypes(support, mask).unsqueeze(2)
-        elif mask is not None and not mask.all() and not isinstance(self.adapter, Identity):
+        elif mask is not None and not mask.all() and self.capabilities.adapts:
             raise UserError(
                 "shots that differ by class need average='pre': this model adapts every shot by itself"
             )

@@ -8,7 +8,8 @@ An adapter is built as `Adapter(dim, **options)` and called as `adapter(items, c
 * the result (B, S, D): each item adapted to its set.
 
 An adapter with the class attribute `uses_labels = True` is also given `labels` (B, S), the class of each
-item within its set. One with `equivariant = False` says that it depends on the order of the set.
+item within its set. One with `equivariant = False` says that it depends on the order of the set, and one with
+`adapts = False` that it leaves the items as they are.
 """
 
 from typing import Any, Protocol

@@ -10,6 +10,8 @@ from fewset.models.adapters import register_adapter
 class Identity(nn.Module):
     """Returns the items as they are."""
 
+    adapts = False
+
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim = dim

@@ -5,11 +5,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.models.backbones import register_backbone
+from fewset.models.capabilities import Takes
 from fewset.runtime.errors import UserError, unknown_name
 
 TRANSFORMS = ("none", "l2n", "cl2n")
 
 
+@register_backbone("features")
 class FeatureInput(nn.Module):
     """Stands where the backbone stands in a model on images: what is done to a row of the table first.
 
@@ -17,6 +20,7 @@ class FeatureInput(nn.Module):
     training rows and then length 1 ("cl2n", after `fit_centre`). ProtoNet on such rows is SimpleShot.
     """
 
+    takes: Takes = "features"
     input_size = 0  # there are no images
     centre: Tensor
 

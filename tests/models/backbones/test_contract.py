@@ -8,11 +8,14 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from fewset.models.backbones import BACKBONES
+from fewset.models.capabilities import taken_by
+from fewset.models.layers.folding import fold
 
 B, SIZE = 3, 17
+ON_IMAGES = [name for name, kind in BACKBONES.items() if taken_by(kind) == "images"]
 
 
-@pytest.fixture(scope="module", params=BACKBONES)
+@pytest.fixture(scope="module", params=ON_IMAGES)
 def backbone(request: pytest.FixtureRequest) -> nn.Module:
     """With running statistics and every other state as after some training."""
     torch.manual_seed(0)
@@ -58,6 +61,12 @@ def test_memory_format_changes_nothing(backbone: nn.Module) -> None:
     torch.testing.assert_close(backbone(interleaved), backbone(images()), rtol=1e-4, atol=1e-4)
 
 
+@torch.no_grad()
+def test_folding_changes_no_embedding(backbone: nn.Module) -> None:
+    expected, folded = backbone(images()), fold(backbone, images(2))
+    torch.testing.assert_close(folded(images()), expected, rtol=0, atol=2e-5 * float(expected.abs().max()))
+
+
 def test_the_gradient_reaches_every_parameter(backbone: nn.Module) -> None:
     """In evaluation mode, since batch normalisation takes the effect of a convolution's bias away."""
     embedded = backbone(images())
@@ -84,7 +93,7 @@ def test_the_state_dict_holds_everything(backbone: nn.Module) -> None:
     assert torch.equal(*trained)
 
 
-@pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize("name", ON_IMAGES)
 def test_size_mean_and_deviation_belong_to_the_backbone(name: str) -> None:
     given = {"input_size": 29, "mean": (0.1, 0.2, 0.3), "std": (0.5, 0.6, 0.7)}
     model = BACKBONES[name](**given)

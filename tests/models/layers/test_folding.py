@@ -32,7 +32,7 @@ def used(backbone: nn.Module) -> nn.Module:
     return backbone
 
 
-@pytest.mark.parametrize("name", sorted(BACKBONES))
+@pytest.mark.parametrize("name", NORMALISATIONS)
 def test_the_embeddings_stay(name: str) -> None:
     torch.manual_seed(0)
     backbone = used(BACKBONES[name](input_size=17)).eval()
