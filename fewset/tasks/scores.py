@@ -8,10 +8,26 @@ from jaxtyping import Float
 
 from fewset.runtime.errors import UserError
 
+# The 97.5 % quantiles of Student's t for 1, 2, … 28 degrees of freedom; of more it is all but normal.
+_STUDENT = (
+    12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356, 2.4469118511, 2.3646242516,
+    2.3060041352, 2.2621571628, 2.2281388520, 2.2009851601, 2.1788128297, 2.1603686565, 2.1447866879,
+    2.1314495456, 2.1199052992, 2.1098155778, 2.1009220402, 2.0930240544, 2.0859634473, 2.0796138447,
+    2.0738730679, 2.0686576104, 2.0638985616, 2.0595385528, 2.0555294386, 2.0518305165, 2.0484071418,
+)  # fmt: skip
+_NORMAL = 1.96
+
 
 def interval95(values: Float[np.ndarray, "n"]) -> float:
-    """Half the width of the 95 % interval of the mean: 1.96 s / sqrt(n)."""
-    return 1.96 * float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else float("nan")
+    """Half the width of the 95 % interval of the mean: 1.96 s / sqrt(n), with Student's t below 30 values.
+
+    A single value has no interval: NaN.
+    """
+    freedom = len(values) - 1
+    if freedom < 1:
+        return float("nan")
+    factor = _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _NORMAL
+    return factor * float(values.std(ddof=1)) / sqrt(len(values))
 
 
 @dataclass(frozen=True, eq=False)

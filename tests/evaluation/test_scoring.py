@@ -9,9 +9,7 @@ from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex, sample_tasks
-from fewset.tasks.scores import Score, compare, interval95
 from fewset.tasks.spec import TaskSpec
 
 DIM = 14  # even, for the two directions of a BiLSTM
@@ -87,38 +85,6 @@ def test_a_prefix_of_the_tasks_is_the_same_tasks() -> None:
     few = TaskSpec(way=3, shot=2, query=5, tasks=17, seed=2)
     long, short = (evaluate(model_with("attention"), features, labels, spec) for spec in (SPEC, few))
     np.testing.assert_array_equal(long.per_task[:17], short.per_task)
-
-
-def test_score_and_interval_against_numpy() -> None:
-    values = np.random.default_rng(0).uniform(size=23).astype(np.float32)
-    score = Score.of(values)
-    exact = [float(value) for value in values]
-    mean = sum(exact) / 23
-    deviation = (sum((value - mean) ** 2 for value in exact) / 22) ** 0.5
-    assert score.mean == pytest.approx(mean)
-    assert score.ci95 == pytest.approx(1.96 * deviation / 23**0.5)
-    assert str(Score(0.5, 0.01, values)) == "50.00 ± 1.00 %"
-
-
-def test_one_task_has_no_interval() -> None:
-    assert np.isnan(interval95(np.ones(1)))
-
-
-def test_compare_is_paired() -> None:
-    generator = np.random.default_rng(0)
-    difficulty = generator.uniform(size=101)
-    first, second = Score.of(difficulty + 0.02), Score.of(difficulty + 0.001 * generator.normal(size=101))
-    difference = compare(first, second)
-    assert difference.mean == pytest.approx(first.mean - second.mean)
-    assert difference.ci95 == pytest.approx(interval95(first.per_task - second.per_task))
-    assert difference.ci95 < first.ci95 / 50  # the tasks' difficulty cancels
-    assert difference.excludes_zero
-    assert not compare(first, first).excludes_zero
-
-
-def test_compare_refuses_other_tasks() -> None:
-    with pytest.raises(UserError, match="3 and 5 tasks"):
-        compare(Score.of(np.ones(3)), Score.of(np.ones(5)))
 
 
 def test_every_image_is_embedded_once_in_order() -> None:
