@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fewset.experiments.weights import load
     from fewset.models.adapters import register_adapter
     from fewset.models.backbones import register_backbone
+    from fewset.models.encoders import register_encoder
     from fewset.models.heads import register_head
     from fewset.models.model import FewShotModel
     from fewset.tasks.scores import Difference, Score, compare
@@ -34,6 +35,7 @@ _HOME = {
     "open_set": "fewset.data.images.store",
     "register_adapter": "fewset.models.adapters",
     "register_backbone": "fewset.models.backbones",
+    "register_encoder": "fewset.models.encoders",
     "register_head": "fewset.models.heads",
 }
 
@@ -50,6 +52,7 @@ __all__ = [
     "open_set",
     "register_adapter",
     "register_backbone",
+    "register_encoder",
     "register_head",
 ]
 

@@ -32,6 +32,11 @@ def save_weights(model: FewShotModel, config: ModelConfig, path: Path) -> None:
 
 def load(source: str | Path) -> FewShotModel:
     """The model of a run directory or a weights file, or a released one by its name; ready for evaluation."""
+    return load_weights(find_weights(source))[0]
+
+
+def find_weights(source: str | Path) -> Path:
+    """The weights file of a run directory or of a released model; a weights file is its own."""
     path = find_model(source)
     if path.is_dir():
         if not (path / WEIGHTS).exists():
@@ -40,7 +45,7 @@ def load(source: str | Path) -> FewShotModel:
                 "(go on with --resume)"
             )
         path = path / WEIGHTS
-    return load_weights(path)[0]
+    return path
 
 
 def load_weights(path: Path) -> tuple[FewShotModel, ModelConfig]:

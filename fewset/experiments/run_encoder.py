@@ -1,0 +1,49 @@
+"""A run or a released model as an encoder of photographs, and every encoder by its name."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fewset.experiments.weights import find_weights, load_weights
+from fewset.experiments.zoo import released_models
+from fewset.models.encoders import ENCODERS, Encoder, find_encoder, is_encoder
+from fewset.models.encoders.network import NetworkEncoder
+from fewset.models.preprocessing import BILINEAR, Preprocessing
+from fewset.runtime.devices import pick_device
+from fewset.runtime.errors import UserError, unknown_name
+
+
+def load_encoder(name: str = "auto", device: str = "auto") -> Encoder:
+    """A registered encoder or a released model by its name, a run or a weights file by its path."""
+    if is_encoder(name):
+        return find_encoder(name, device)
+    released = released_models()
+    if name not in released and not Path(name).exists():
+        raise unknown_name("encoder, run directory or released model", name, {*ENCODERS, *released, "auto"})
+    return run_encoder(name, device)
+
+
+def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
+    """The backbone of a run, a weights file or a released model.
+
+    The shorter side of a photograph becomes the backbone's input size, the centre is cropped: as images are
+    imported into a set of that size.
+    """
+    path = find_weights(source)
+    model, config = load_weights(path)
+    if config.on_features or config.maml is not None:
+        what = "takes features, not images" if config.on_features else "is MAML, which has no embeddings"
+        raise UserError(f"{source} {what}; take a run with a backbone that embeds images")
+    backbone: Any = model.backbone
+    size, place = model.input_size, pick_device(device)
+    preprocessing = Preprocessing(
+        size, size, mean=backbone.mean, std=backbone.std, shorter=size, resample=BILINEAR
+    )
+    tried_on = torch.randint(256, (2, 3, size, size), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        folded = model.folded(tried_on.to(torch.uint8)).to(place)
+    known = source if source in released_models() else str(Path(source).resolve())
+    return NetworkEncoder(
+        known, model.dim, preprocessing.digest([path]), preprocessing, folded.embed_normalised, place
+    )
