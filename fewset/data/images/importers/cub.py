@@ -1,7 +1,8 @@
 """Caltech-UCSD Birds 200-2011 as unpacked: `images.txt` and its fellows beside `images/`.
 
 Each image is cut to the bounding box of its bird, as in the paper. The classes are split at random, or by
-`split/{train,val,test}.csv` (`filename,label`) in or beside `CUB_200_2011/`: then the images listed count.
+`split/{train,val,test}.csv` (`filename,label`) in or beside `CUB_200_2011/`: then the images listed count,
+by their bare names or by paths.
 """
 
 from pathlib import PurePosixPath
@@ -39,8 +40,7 @@ def entries(source: Source) -> list[Entry]:
         if file not in files:
             raise UserError(f"{file} of {_TABLES[0]} is not in {source.path}; unpack the set again")
         found.append(entry)
-    splits = _given_splits(source, root)
-    return _with_splits(source, found, splits) if splits else found
+    return _listed(source, root, found) or found
 
 
 def _table(source: Source, file: str) -> dict[str, str]:
@@ -53,26 +53,34 @@ def _table(source: Source, file: str) -> dict[str, str]:
     return {first: rest for first, _, rest in words}
 
 
-def _given_splits(source: Source, root: PurePosixPath) -> dict[str, str]:
-    """The split of each file name in the tables, if there are any."""
-    splits: dict[str, str] = {}
+def _listed(source: Source, root: PurePosixPath, found: list[Entry]) -> list[Entry]:
+    """The images of the tables with their splits; none where there are no tables."""
+    by_name: dict[str, list[Entry]] = {}
+    for entry in found:
+        by_name.setdefault(PurePosixPath(entry.file).name, []).append(entry)
+    listed: dict[str, Entry] = {}
     for split in SPLITS:
         for place in dict.fromkeys((root, root.parent)):
             table = str(place / "split" / f"{split}.csv")
-            if table in source.files:
-                for line, name, _ in rows_of(source, table):
-                    if splits.setdefault(PurePosixPath(name).name, split) != split:
-                        raise UserError(
-                            f"{table}, line {line} in {source.path}: {name} is for {splits[name]}, too"
-                        )
-    return splits
+            if table not in source.files:
+                continue
+            for line, name, _ in rows_of(source, table):
+                where = f"{table}, line {line} in {source.path}: {name}"
+                entry = _find(by_name, name, where)._replace(split=split)
+                other = listed.setdefault(entry.file, entry)
+                if other.split != split:
+                    raise UserError(f"{where} is for {other.split}, too; remove one of the lines")
+    return list(listed.values())
 
 
-def _with_splits(source: Source, found: list[Entry], splits: dict[str, str]) -> list[Entry]:
-    by_name = {PurePosixPath(entry.file).name: entry for entry in found}
-    for name in splits:
-        if name not in by_name:
-            raise UserError(
-                f"{name} of a table in split/ of {source.path} is no image of {_TABLES[0]}; remove the line"
-            )
-    return [by_name[name]._replace(split=split) for name, split in splits.items()]
+def _find(by_name: dict[str, list[Entry]], name: str, where: str) -> Entry:
+    """The image of that name; of several, the one in the folder that is named before it."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    images = by_name.get(path.name, [])
+    if not images:
+        raise UserError(f"{where} is no image of {_TABLES[0]}; remove the line")
+    for image in images:
+        if len(images) == 1 or PurePosixPath(image.file).parent.name == path.parent.name:
+            return image
+    classes = " and of ".join(image.class_name for image in images)
+    raise UserError(f"{where} is an image of {classes}; give it with its folder, FOLDER/{path.name}")

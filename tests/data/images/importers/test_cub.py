@@ -87,27 +87,60 @@ def test_only_what_is_in_the_box_is_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first, np.broadcast_to([10, 200, 30], (11, 11, 3)))
 
 
-def split_tables(head: str, place: str, given: dict[str, list[str]]) -> Tree:
+def split_tables(head: str, place: str, given: dict[str, list[str]], folder: str | None = None) -> Tree:
+    """Tables of bare names, or of paths that begin with `folder`."""
+
+    def written(name: str, item: int) -> str:
+        return file_of(name, item).rpartition("/")[2] if folder is None else folder + file_of(name, item)
+
     return {
         f"{place}split/{split}.csv": "\n".join(
-            [head, *(f"{Path(file_of(name, item)).name},{name},7,3" for name in names for item in BOXES)]
+            [head, *(f"{written(name, item)},{name},7,3" for name in names for item in BOXES)]
         ).encode()
         for split, names in given.items()
     }
 
 
+GIVEN = {"train": [CLASSES[3], CLASSES[0]], "val": [CLASSES[4]], "test": [CLASSES[1]]}  # not the third class
+FOLDERS = [None, "", "images/", "/data/CUB_200_2011/images/", "D:\\images\\"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("place", ["", "CUB_200_2011/"])
 @pytest.mark.parametrize("head", ["filename,label", "filename, label, concept_label"])
-def test_given_splits(tmp_path: Path, place: str, head: str) -> None:
-    """As the authors of FEAT give them: base names, a space in the head line, further columns."""
-    given = {
-        "train": [CLASSES[3], CLASSES[0]],
-        "val": [CLASSES[4]],
-        "test": [CLASSES[1]],
-    }  # not the third class
-    tree = {**cub(), **split_tables(head, place, given)}
+def test_given_splits(tmp_path: Path, place: str, head: str, folder: str | None) -> None:
+    """As the authors of FEAT give them (base names, a space in the head line, further columns), or paths."""
+    tree = {**cub(), **split_tables(head, place, GIVEN, folder)}
     got = import_set("cub", as_directory(tree, tmp_path), size=11)
-    assert_birds(got, tree, {name: split for split, names in given.items() for name in names})
+    assert_birds(got, tree, {name: split for split, names in GIVEN.items() for name in names})
+
+
+def same_name_in_two_classes() -> Tree:
+    """A tree in which `1.jpg` is an image of each of the first two classes."""
+    tree = cub()
+    for name in CLASSES[:2]:
+        old = file_of(name, 1)
+        tree[f"CUB_200_2011/images/{name}/1.jpg"] = tree.pop(f"CUB_200_2011/images/{old}")
+        names = tree["CUB_200_2011/images.txt"].decode().replace(old, f"{name}/1.jpg")
+        tree["CUB_200_2011/images.txt"] = names.encode()
+    return tree
+
+
+def test_images_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    tree = same_name_in_two_classes()
+    for split, name in zip(("train", "test"), CLASSES, strict=False):
+        tree[f"split/{split}.csv"] = f"filename,label\n{name}/1.jpg,{name}".encode()
+    got = import_set("cub", as_directory(tree, tmp_path), size=11)
+    assert [SPLITS[split] for split in got.splits] == ["train", "test"]
+    for row, name in enumerate(CLASSES[:2]):
+        data = tree[f"CUB_200_2011/images/{name}/1.jpg"]
+        np.testing.assert_array_equal(got.images[row], decode(data, 11, BOXES[1]).pixels)
+
+
+def test_a_bare_name_of_two_images_is_refused(tmp_path: Path) -> None:
+    tree = {**same_name_in_two_classes(), "split/train.csv": b"filename,label\n1.jpg,a"}
+    with pytest.raises(UserError, match=r"1\.jpg is an image of 001\.Albatross and of 002\.Auklet; give"):
+        import_set("cub", as_directory(tree, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +151,7 @@ def test_given_splits(tmp_path: Path, place: str, head: str) -> None:
         ("CUB_200_2011/bounding_boxes.txt", b"1 2 3 4 5\n", r"image 2 .*no four numbers"),
         ("CUB_200_2011/bounding_boxes.txt", b"1 2 3 4\n", r"image 1 .*no four numbers"),
         ("CUB_200_2011/images.txt", b"1 001.Albatross/none.jpg\n", r"none.jpg of images.txt is not in"),
-        ("split/train.csv", b"filename,label\nnone.jpg,a\n", r"none.jpg of a table in split/ .* is no image"),
+        ("split/train.csv", b"filename,label\nnone.jpg,a\n", r"train.csv, line 2 in .*none.jpg is no image"),
         ("split/train.csv", b"filename,class\nnone.jpg,a\n", r"train.csv in .* has no column 'label'"),
     ],
 )
@@ -128,8 +161,10 @@ def test_what_is_wrong_is_said(tmp_path: Path, table: str, content: bytes, compl
     assert_nothing_was_written()
 
 
-def test_an_image_in_two_splits(tmp_path: Path) -> None:
-    tables = split_tables("filename,label", "", {"train": CLASSES[:2], "test": CLASSES[1:]})
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_an_image_in_two_splits(tmp_path: Path, folder: str | None) -> None:
+    given = {"train": CLASSES[:2], "test": CLASSES[1:]}
+    tables = split_tables("filename,label", "", given, folder)
     with pytest.raises(UserError, match=r"test.csv, line 2 in .*Auklet_0001_201.jpg is for train, too"):
         import_set("cub", as_directory({**cub(), **tables}, tmp_path))
 
