@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from fewset.runtime.errors import UserError
-from fewset.runtime.machine import tune
+from fewset.runtime.machine import tune, usable_cores
 
 if TYPE_CHECKING:  # torch is imported when it is needed: the help of the command line is quick
     from torch import Tensor
@@ -133,8 +133,7 @@ def _threads() -> int:
     given = int(os.environ.get("OMP_NUM_THREADS", 1))
     if given != 1:
         return given
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
 
 
 def _watch(store: "Store", ended: threading.Event, give_up: Callable[[str], None] | None = None) -> None:

@@ -268,11 +268,12 @@ def test_no_two_processes_share_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_threads(
     given: str | None, local: int, cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The cores are those that a single process would take: physical ones, within the control group."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if given is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", given)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(local))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.setattr(distributed, "usable_cores", lambda: cores)
     assert distributed._threads() == expected
 
 
