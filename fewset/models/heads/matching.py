@@ -20,7 +20,7 @@ class MatchingHead(nn.Module):
 
     `as_published` is the arithmetic of the authors' code: the logit of a class is the sum over its shots of
     the one-sided cosine, divided by the temperature, without a softmax over the shots. With one shot it
-    differs from the paper by the scale |q| of each query alone; with more shots it is a comparison with the
+    differs from the paper by the length of each query alone; with more shots it is a comparison with the
     mean of the normalised shots rather than with the nearest of them.
     """
 

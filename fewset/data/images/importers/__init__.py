@@ -1,9 +1,9 @@
 """Image sets as they are distributed, read into a store. One file a layout.
 
-A new layout is one file with one function, `@register_importer("name")` above it: it takes a `Source` (a
-directory or zip file) and lists its images as `Entry`s, each with its class and split, and decodes none of
-them. `fewset.data.images.importing.import_set` does all the rest. Where the layout is that of a set with a
-size or a proportion of classes of its own, they are arguments of the decorator.
+A new layout is one file with one function, under `@register_importer("name")`. The function takes a `Source`
+(a directory or zip file) and lists its images, each as an `Entry` with its class and split. It decodes none
+of them: `fewset.import_set` does the rest. A layout with a stored size or a class split of its own says so in
+the arguments of the decorator.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,59 @@
+"""The documentation site. `make docs` builds it into docs/_build/html."""
+
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import reference_pages
+
+import fewset
+
+project = "fewset"
+author = copyright = "The fewset developers"
+release = fewset.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build", "results/*/notes.md"]  # the page of results holds the notes
+myst_heading_anchors = 3
+myst_enable_extensions = ["deflist"]
+highlight_language = "text"  # what is not marked as Python is typed into a shell or printed by it
+smartquotes = False  # two dashes are the beginning of an option
+default_role = "literal"  # `name` means the same in docstrings as in Markdown
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False
+napoleon_use_ivar = True
+maximum_signature_line_length = 90
+# The inventories of other projects would come from the network, so only our own names are links.
+nitpick_ignore_regex = [("py:.*", r"(?!fewset\.).*"), ("py:class", r".*\._\w+")]
+
+html_theme = "furo"
+html_title = f"fewset {release}"
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {"top_of_page_buttons": []}
+
+STUDIES = """
+```{toctree}
+:hidden:
+:glob:
+
+paper/*/*
+```
+"""
+
+
+def add_studies(_: Sphinx, page: str, source: list[str]) -> None:
+    """The tables of the studies belong below their guide; on GitHub its own links lead to them."""
+    if page == "paper":
+        source[0] += STUDIES
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("builder-inited", lambda app: reference_pages.write(Path(app.srcdir) / "reference"))
+    app.connect("source-read", add_studies)
