@@ -7,6 +7,7 @@ by code, and their text is that of the docstrings and of the help.
 import inspect
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any, get_args, get_type_hints
@@ -53,8 +54,8 @@ def member_page(kind: str, registry: Registry[Any]) -> str:
     """The contract of a kind, its members, and what one needs to write another."""
     package = sys.modules[registry.package]
     lines = [*heading(f"{kind.capitalize()}s", "="), inspect.getdoc(package) or "", ""]
-    for name, member in registry.items():
-        lines += [*heading(f"``{name}``", "-"), *member_lines(member)]
+    for code, names in groupby(registry, lambda name: code_of(registry[name])):
+        lines += [*heading(", ".join(f"``{name}``" for name in names), "-"), *member_lines(code)]
     own = {name: value for name, value in vars(package).items() if is_own(value, package.__name__)}
     lines += [*heading(f"To write {kind}s", "-"), f".. module:: {package.__name__}", ""]
     for name, value in own.items():
@@ -64,13 +65,17 @@ def member_page(kind: str, registry: Registry[Any]) -> str:
     return "\n".join(lines)
 
 
-def member_lines(member: Any) -> list[str]:
-    """What the file of a member says about it, then the member itself: a class or an importer."""
-    code = getattr(member, "entries", member)
+def member_lines(code: Any) -> list[str]:
+    """What the file of a member says about it, then the member itself."""
     lines = [inspect.getdoc(sys.modules[code.__module__]) or "", ""]
     if inspect.isclass(code):
         return lines + autodoc(path_of(code), code)
-    return [*lines, inspect.getdoc(code) or "", "", f"Stored at {member.size} pixels a side by default.", ""]
+    return [*lines, inspect.getdoc(code) or "", ""]
+
+
+def code_of(member: Any) -> Any:
+    """The class or function of a member, which may be in a record (importers) or have arguments already."""
+    return getattr(member, "entries", None) or getattr(member, "func", member)
 
 
 def types_of(members: Any) -> list[type]:
