@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
+from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.experiments import plugins
 from fewset.runtime.registry import Registry
 from tests.helpers import results
+from tests.helpers.features import make_table
 
 torch.set_num_threads(1)
 
@@ -82,21 +83,7 @@ def tiny_table() -> FeatureTable:
 
     Seen and unseen classes are mixed, and so are the two setups.
     """
-    generator = np.random.default_rng(0)
-    labels = generator.permutation(np.arange(397) % 18)
-    write_features(
-        table_path("tiny-features"),
-        [(generator.normal(size=(18, 5))[labels] + generator.normal(size=(397, 5))).astype(np.float32)],
-        dim=5,
-        labels=labels,
-        roles=(generator.random(397) < 0.4).astype(int),
-        class_names=[f"class {number}" for number in range(18)],
-        unseen=generator.permutation(np.repeat([False, True], [11, 7])),
-        setups=1 + generator.permutation(np.arange(18) % 2),
-        source="made by a test",
-        command="none",
-    )
-    return open_features("tiny-features")
+    return make_table("tiny-features", shift=0)
 
 
 @pytest.fixture

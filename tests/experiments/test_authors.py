@@ -27,7 +27,7 @@ from fewset.experiments.authors import BACKBONES, METHODS, load_authors_checkpoi
 from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
-from tests.models.backbones import test_published as published
+from tests.helpers import published
 
 State = dict[str, Tensor]
 DIM, WAY, QUERY = 64, 5, 3

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
@@ -18,10 +17,10 @@ from fewset.evaluation.protocols.low_shot import PRIORS
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.weights import load
 from fewset.report.results import read_result
-from tests.evaluation.protocols.test_low_shot import NAMES, oracle
 from tests.helpers.command_line import fail, options, succeed
+from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, save_hdf5, save_npz
+from tests.helpers.low_shot import NAMES, oracle
 
-SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
 TRAIN = [
     "data.set=birds",
     "train.epochs=1",
@@ -52,13 +51,7 @@ def write_file(path: Path, seen: int = SEEN, unseen: int = UNSEEN, rows: int = R
         "role": generator.permutation(np.arange(rows) % 3 == 0).astype(int),
         **dict(zip(names, lists, strict=True)),
     }
-    if path.suffix == ".npz":
-        np.savez(path, **content)
-    else:
-        with h5py.File(path, "w") as file:
-            for key, value in content.items():
-                file[key] = value
-    return path
+    return (save_npz if path.suffix == ".npz" else save_hdf5)(path, content)
 
 
 @pytest.fixture

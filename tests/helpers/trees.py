@@ -64,3 +64,23 @@ def assert_holds(got: ImageSet, tree: Tree, expected: set[tuple[str, str, str]])
 def assert_nothing_was_written() -> None:
     assert not list(home().rglob("*.*"))
     assert list_sets() == []
+
+
+def tables(head: str = "filename,label", ends: str = "\n", images: str = "images/") -> Tree:
+    tree: Tree = {}
+    for split, labels in {"train": "ab", "val": "c", "test": "de"}.items():
+        names = [f"{label}{number}.png" for label in labels for number in range(3)]
+        rows = [head, *(f"{name},class {name[0]}" for name in names)]
+        tree[f"{split}.csv"] = (ends.join(rows) + ends).encode()
+        tree |= {images + name: picture(ord(name[0]) * 10 + int(name[1])) for name in names}
+    return tree
+
+
+def rows_of(images: str, splits: tuple[str, ...] = SPLITS) -> set[tuple[str, str, str]]:
+    labels = {"train": "ab", "val": "c", "test": "de"}
+    return {
+        (split, f"class {label}", f"{images}{label}{number}.png")
+        for split in splits
+        for label in labels[split]
+        for number in range(3)
+    }

@@ -26,8 +26,8 @@ from fewset.experiments.run_directory import RunDirectory
 from fewset.experiments.weights import load
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
-from tests.evaluation.protocols.test_low_shot import make_table
 from tests.helpers import work
+from tests.helpers.features import make_table
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 200  # seconds: many times what a launch takes, for a machine that is busy with other things
@@ -165,13 +165,13 @@ from fewset.runtime import distributed
 from fewset.training import loop
 loop.CHECKPOINT_SECONDS = 0.0
 distributed.BEAT, distributed.SILENCE = 0.2, 3.0
-step = loop._train_step
+step = loop.train_step
 def stops(stage, number):
     if distributed.rank() == 1 and number == 7:
         Path(sys.argv[0]).with_suffix(".pid").write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.{signal})
     return step(stage, number)
-loop._train_step = stops
+loop.train_step = stops
 cli.main()
 """
 

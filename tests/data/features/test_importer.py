@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 
@@ -24,11 +23,10 @@ from fewset.data.features.table import (
 )
 from fewset.data.images.store import home
 from fewset.runtime.errors import UserError
+from tests.helpers.features import Save, save_compressed, save_hdf5, save_npz
 
 ROWS, DIM, CLASSES = 61, 7, 5
 UNSEEN = [False, True, False, True, True]
-
-Save = Callable[[Path, dict[str, Any]], Path]
 
 
 def arrays(**changes: Any) -> dict[str, Any]:
@@ -42,27 +40,6 @@ def arrays(**changes: Any) -> dict[str, Any]:
         "role": np.where(generator.random(ROWS) < 0.4, "test", "train"),
     }
     return {key: value for key, value in {**plain, **changes}.items() if value is not None}
-
-
-def save_npz(path: Path, content: dict[str, Any]) -> Path:
-    path = path.with_suffix(".npz")
-    np.savez(path, **content)
-    return path
-
-
-def save_compressed(path: Path, content: dict[str, Any]) -> Path:
-    path = path.with_suffix(".npz")
-    np.savez_compressed(path, **content)
-    return path
-
-
-def save_hdf5(path: Path, content: dict[str, Any]) -> Path:
-    path = path.with_suffix(".hdf5")
-    with h5py.File(path, "w") as file:
-        for key, value in content.items():
-            value = np.asarray(value)
-            file[key] = value.astype(h5py.string_dtype()) if value.dtype.kind == "U" else value
-    return path
 
 
 @pytest.fixture(params=[save_npz, save_compressed, save_hdf5])

@@ -15,6 +15,7 @@ import pytest
 from fewset.data.images.pickles import read_dictionary, read_pickle
 from fewset.data.images.sources import open_source
 from fewset.runtime.errors import UserError
+from tests.helpers.python_2 import python_2_array
 from tests.helpers.trees import Write, as_directory, both
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -74,23 +75,6 @@ def test_the_names_of_numpy_1(tmp_path: Path, protocol: int) -> None:
     data = pickle.dumps(CONTENT, protocol)
     assert b"numpy._core.multiarray" in data
     assert_same(read(data.replace(b"numpy._core.", b"numpy.core."), tmp_path), CONTENT)
-
-
-def python_2_array(array: np.ndarray) -> bytes:
-    """As Python 2 with NumPy 1 wrote it: the content is a string without an encoding."""
-    shape = b"".join(b"I%d\n" % side for side in array.shape)
-    data = array.tobytes()
-    kind = array.dtype.str
-    return (
-        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n("
-        + shape
-        + b"tcnumpy\ndtype\n(S'%s'\nI0\nI1\ntR(I3\nS'%s'\nNNNI-1\nI-1\nI0\ntbI00\n"
-        % (kind[1:].encode(), kind[:1].encode())
-        + b"T"
-        + struct.pack("<i", len(data))
-        + data
-        + b"tb"
-    )
 
 
 @pytest.mark.parametrize("dtype", ["u1", "<i4", ">f8"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fewset.data.features.table import FeatureTable, Setup, open_features, table_path, write_features
+from fewset.data.features.table import FeatureTable, Setup
 from fewset.evaluation.class_means import fit_centre
 from fewset.evaluation.protocols.low_shot import (
     LowShotSpec,
@@ -22,36 +22,11 @@ from fewset.models.heads.matching import MatchingHead
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
-from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
+from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, make_table
+from tests.helpers.low_shot import NAMES, oracle
 
-SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
 SPEC = LowShotSpec(shots=(1, 3, 5), trials=2, seed=4, prior=0.7)
-NAMES = [f"top{top}_{metric}" for top, metric in product((1, 5), ("unseen", "all", "all_with_prior"))]
-
-
-def make_table(
-    seen: int = SEEN, unseen: int = UNSEEN, rows: int = ROWS, shift: float = 3, name: str = "table"
-) -> FeatureTable:
-    """Classes are overlapping clusters; seen and unseen ones are mixed, and so are their two halves."""
-    generator = np.random.default_rng(0)
-    classes = seen + unseen
-    labels = generator.permutation(np.arange(rows) % classes)
-    centres = generator.normal(size=(classes, DIM)) + shift
-    flags = generator.permutation(np.repeat([False, True], [seen, unseen]))
-    write_features(
-        table_path(name),
-        [(centres[labels] + generator.normal(size=(rows, DIM))).astype(np.float32)],
-        dim=DIM,
-        labels=labels,
-        roles=(generator.random(rows) < 0.4).astype(int),
-        class_names=[f"class {number}" for number in range(classes)],
-        unseen=flags,
-        setups=1 + generator.permutation(np.arange(classes) % 2),
-        source="made by a test",
-        command="none",
-    )
-    return open_features(name)
 
 
 @pytest.fixture
@@ -64,74 +39,6 @@ def make_model(method: str, similarity: str = "euclidean", temperature: float = 
     adapter: nn.Module = Attention(DIM) if method == "FEAT" else Identity(DIM)
     transform = {"SimpleShot": "cl2n", "SimpleShot L2N": "l2n"}.get(method, "none")
     return FewShotModel(FeatureInput(DIM, transform), adapter, PrototypeHead(DIM, similarity, temperature))
-
-
-def oracle(
-    model: FewShotModel,
-    table: FeatureTable,
-    shot: int,
-    trial: int,
-    seed: int,
-    prior: float,
-    setup: Setup | None,
-) -> dict[str, float]:
-    """One query after another, each class compared by itself."""
-    features = table.read(np.arange(len(table.labels))).astype(np.float64)
-    training = [row for row in range(len(features)) if table.roles[row] == 0]
-    transform = model.backbone.transform
-    if transform == "cl2n":
-        features = features - features[[row for row in training if not table.unseen[table.labels[row]]]].mean(
-            0
-        )
-    if transform != "none":
-        features = np.array([row / np.sqrt((row**2).sum()) for row in features])
-
-    seen, unseen = table.classes("seen", setup).tolist(), table.classes("unseen", setup).tolist()
-    means = {
-        number: np.mean([features[row] for row in training if table.labels[row] == number], 0)
-        for number in seen
-    }
-    drawn = table.draw(np.array(unseen), shot, mix(seed, trial))
-    means.update({number: features[rows].mean(0) for number, rows in zip(unseen, drawn, strict=True)})
-
-    def adapted(classes: list[int]) -> dict[int, np.ndarray]:
-        stacked = torch.tensor(np.array([means[number] for number in classes])).float()
-        with torch.no_grad():
-            return dict(zip(classes, model.adapter.eval()(stacked[None])[0].double().numpy(), strict=True))
-
-    def score(query: np.ndarray, prototype: np.ndarray) -> float:
-        if model.head.similarity.__name__ == "cosine":
-            value = query @ prototype / np.sqrt((query**2).sum() * (prototype**2).sum())
-        else:
-            value = -((query - prototype) ** 2).sum()
-        return float(value / model.head.temperature)
-
-    alone, joint = adapted(unseen), adapted(seen + unseen)
-    hits: dict[str, list[bool]] = {name: [] for name in NAMES}
-    for row in range(len(features)):
-        label = table.labels[row]
-        if table.roles[row] == 0 or label not in joint:
-            continue
-        scores = {number: score(features[row], joint[number]) for number in joint}
-        sums = [sum(np.exp(scores[number]) for number in group) for group in (seen, unseen)]
-        tables = {
-            "all": scores,
-            "all_with_prior": {
-                number: (
-                    prior * np.exp(value) / sums[1]
-                    if number in unseen
-                    else (1 - prior) * np.exp(value) / sums[0]
-                )
-                for number, value in scores.items()
-            },
-        }
-        if label in alone:
-            tables["unseen"] = {number: score(features[row], alone[number]) for number in alone}
-        for metric, values in tables.items():
-            best = sorted(values, key=lambda number: -values[number])
-            for top in (1, 5):
-                hits[f"top{top}_{metric}"].append(label in best[:top])
-    return {name: float(np.mean(found)) for name, found in hits.items()}
 
 
 def values(scores: dict[int, dict[str, Score]]) -> dict[tuple[int, str], list[float]]:

@@ -1,4 +1,4 @@
-"""The pickled kinds of miniImageNet; image files with tables are in test_importers.py."""
+"""Image files with tables, and the two pickled kinds."""
 
 import pickle
 from pathlib import Path
@@ -8,20 +8,27 @@ import numpy as np
 import pytest
 
 from fewset.data.images.decoding import decode
+from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.importing import import_set
-from fewset.data.images.store import SPLITS, ImageSet
+from fewset.data.images.sources import open_source
+from fewset.data.images.store import SPLITS
 from fewset.runtime.errors import UserError
-from tests.data.images.test_pickles import python_2_array
-from tests.helpers.trees import Tree, Write, as_directory, assert_nothing_was_written, both
+from tests.helpers.image_arrays import assert_holds_arrays, random_pixels
+from tests.helpers.python_2 import python_2_array
+from tests.helpers.trees import (
+    Tree,
+    Write,
+    as_directory,
+    assert_holds,
+    assert_nothing_was_written,
+    both,
+    rows_of,
+    tables,
+)
 
 LABELS = {"train": [1, 0, 1, 1, 0, 0, 0], "val": [2, 2, 2], "test": [4, 3, 3, 4, 4]}
 NAMES = ["n01532829", "n01558993", "n01704323", "n01749939", "n01770081"]
 CATEGORY_FILES = dict(zip(SPLITS, ("train_phase_train", "val", "test"), strict=True))
-
-
-def pixels(split: str) -> np.ndarray:
-    shape = (len(LABELS[split]), 84, 84, 3)
-    return np.random.default_rng(len(split)).integers(0, 256, shape, dtype=np.uint8)
 
 
 def class_dict(split: str) -> dict[str, list[int]]:
@@ -34,7 +41,7 @@ def class_dict(split: str) -> dict[str, list[int]]:
 def caches(top: str = "", **changes: Any) -> Tree:
     return {
         f"{top}mini-imagenet-cache-{split}.pkl": pickle.dumps(
-            {"image_data": pixels(split), "class_dict": class_dict(split), **changes}, 2
+            {"image_data": random_pixels(LABELS, split), "class_dict": class_dict(split), **changes}, 2
         )
         for split in SPLITS
     }
@@ -51,7 +58,12 @@ def caches_of_python_2() -> Tree:
             for name, numbers in class_dict(split).items()
         )
         content = (
-            text("image_data") + python_2_array(pixels(split)) + text("class_dict") + b"(" + classes + b"d"
+            text("image_data")
+            + python_2_array(random_pixels(LABELS, split))
+            + text("class_dict")
+            + b"("
+            + classes
+            + b"d"
         )
         tree[f"mini-imagenet-cache-{split}.pkl"] = b"\x80\x02(" + content + b"d."
     return tree
@@ -60,26 +72,15 @@ def caches_of_python_2() -> Tree:
 def categories(names: bool = True, **changes: Any) -> Tree:
     tree = {}
     for split, part in CATEGORY_FILES.items():
-        content = {"data": pixels(split), "labels": LABELS[split], **changes}
+        content = {"data": random_pixels(LABELS, split), "labels": LABELS[split], **changes}
         if names:
             content["catname2label"] = {NAMES[label]: label for label in set(LABELS[split])}
         tree[f"miniImageNet_category_split_{part}.pickle"] = pickle.dumps(content, 2)
-    other = {"data": pixels("val"), "labels": [0, 1, 0]}  # further images of the classes for training
+    other = {
+        "data": random_pixels(LABELS, "val"),
+        "labels": [0, 1, 0],
+    }  # further images of the classes for training
     return {**tree, "miniImageNet_category_split_train_phase_val.pickle": pickle.dumps(other)}
-
-
-def assert_mini(got: ImageSet, names: dict[str, list[str]]) -> None:
-    expected = [
-        (number, names[split][label], place, image)
-        for number, split in enumerate(SPLITS)
-        for place, (label, image) in enumerate(zip(LABELS[split], pixels(split), strict=True))
-    ]
-    expected.sort(key=lambda item: item[:3])
-    assert got.splits.tolist() == [split for split, _, _, _ in expected]
-    assert [got.class_names[label] for label in got.labels] == [name for _, name, _, _ in expected]
-    np.testing.assert_array_equal(
-        got.images, [decode(item[3], got.images.shape[1]).pixels for item in expected]
-    )
 
 
 @both
@@ -88,29 +89,29 @@ def test_caches(tmp_path: Path, write: Write, top: str) -> None:
     got = import_set("miniimagenet", write(caches(top), tmp_path))
     assert got.images.shape[1] == 92
     assert got.manifest["source_size"] == {"smallest": 84, "median": 84}
-    assert_mini(got, dict.fromkeys(SPLITS, NAMES))
+    assert_holds_arrays(got, LABELS, dict.fromkeys(SPLITS, NAMES))
 
 
 def test_caches_at_their_own_size_are_kept_to_the_pixel(tmp_path: Path) -> None:
     got = import_set("miniimagenet", as_directory(caches(), tmp_path), size=84)
-    first = pixels("train")[class_dict("train")[NAMES[0]][0]]
+    first = random_pixels(LABELS, "train")[class_dict("train")[NAMES[0]][0]]
     np.testing.assert_array_equal(got.images[0], first)
 
 
 def test_caches_of_python_2(tmp_path: Path) -> None:
     got = import_set("miniimagenet", as_directory(caches_of_python_2(), tmp_path), size=11)
-    assert_mini(got, dict.fromkeys(SPLITS, NAMES))
+    assert_holds_arrays(got, LABELS, dict.fromkeys(SPLITS, NAMES))
 
 
 @both
 def test_category_splits(tmp_path: Path, write: Write) -> None:
     got = import_set("miniimagenet", write(categories(), tmp_path), size=11)
-    assert_mini(got, dict.fromkeys(SPLITS, NAMES))
+    assert_holds_arrays(got, LABELS, dict.fromkeys(SPLITS, NAMES))
 
 
 def test_category_splits_without_names(tmp_path: Path) -> None:
     got = import_set("miniimagenet", as_directory(categories(names=False), tmp_path), size=11)
-    assert_mini(got, {split: [f"{split}-{label}" for label in range(5)] for split in SPLITS})
+    assert_holds_arrays(got, LABELS, {split: [f"{split}-{label}" for label in range(5)] for split in SPLITS})
 
 
 @pytest.mark.parametrize(
@@ -139,3 +140,40 @@ def test_all_three_caches_are_needed(tmp_path: Path) -> None:
     del tree["mini-imagenet-cache-val.pkl"]
     with pytest.raises(UserError, match="not laid out as miniImageNet"):
         import_set("miniimagenet", as_directory(tree, tmp_path))
+
+
+def miniimagenet(top: str) -> Tree:
+    tree = tables()
+    return {f"{top}split/{name}" if name.endswith("csv") else top + name: data for name, data in tree.items()}
+
+
+@both
+@pytest.mark.parametrize("top", ["", "miniimagenet/"])
+def test_miniimagenet(tmp_path: Path, write: Write, top: str) -> None:
+    tree = miniimagenet(top)
+    got = import_set("miniimagenet", write(tree, tmp_path))
+    assert got.images.shape[1:] == (92, 92, 3)
+    assert_holds(got, tree, rows_of(f"{top}images/"))
+
+
+def test_miniimagenet_needs_all_three_tables(tmp_path: Path) -> None:
+    tree = miniimagenet("")
+    del tree["split/val.csv"]
+    with pytest.raises(UserError, match="not laid out as miniImageNet"):
+        import_set("miniimagenet", as_directory(tree, tmp_path))
+
+
+@pytest.mark.slow
+def test_the_real_miniimagenet(shared_data: Path) -> None:
+    with open_source(shared_data / "miniimagenet.zip") as source:
+        entries = IMPORTERS["miniimagenet"].entries(source)
+        by_split = {split: [entry for entry in entries if entry.split == split] for split in SPLITS}
+        assert [len(by_split[split]) for split in SPLITS] == [38_400, 9_600, 12_000]
+        classes = [{entry.class_name for entry in by_split[split]} for split in SPLITS]
+        assert [len(names) for names in classes] == [64, 16, 20]
+        assert len(set.union(*classes)) == 100
+        for entry in entries[::997]:
+            assert entry.file.startswith(f"miniimagenet/images/{entry.class_name}")
+            pixels, side = decode(source.read(entry.file), 92)
+            assert pixels.std() > 0
+            assert side == 84

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewset.data.images.decoding import decode
 from fewset.data.images.importing import import_set
-from fewset.data.images.store import SPLITS, ImageSet
+from fewset.data.images.store import SPLITS
 from fewset.runtime.errors import UserError
+from tests.helpers.image_arrays import assert_holds_arrays, random_pixels
 from tests.helpers.trees import (
     Tree,
     Write,
@@ -23,11 +23,6 @@ from tests.helpers.trees import (
 NAMES = {"train": ["robin", "crane", "crane"], "val": ["tench"], "test": ["kite", "drake"]}
 # As in the real files, the images of a class need not lie together.
 LABELS = {"train": [2, 0, 1, 0, 2], "val": [0, 0, 0], "test": [1, 0, 1, 1]}
-
-
-def pixels(split: str) -> np.ndarray:
-    shape = (len(LABELS[split]), 84, 84, 3)
-    return np.random.default_rng(len(split)).integers(0, 256, shape, dtype=np.uint8)
 
 
 def png(image: np.ndarray) -> np.ndarray:
@@ -51,7 +46,7 @@ def labels(split: str) -> dict[str, Any]:
 def pngs(prefix: str = "", protocol: int = 2) -> Tree:
     tree = {}
     for split in SPLITS:
-        files = [png(image) for image in pixels(split)]
+        files = [png(image) for image in random_pixels(LABELS, split)]
         tree[f"{prefix}{split}_images_png.pkl"] = pickle.dumps(files, protocol)
         tree[f"{prefix}{split}_labels.pkl"] = pickle.dumps(labels(split), protocol)
     return {**tree, f"{prefix}class_names.txt": b"robin\n", f"{prefix}synsets.txt": b"n01558993\n"}
@@ -62,25 +57,13 @@ def arrays(compressed: bool = False, only_labels: bool = False) -> Tree:
     tree = {}
     for split in SPLITS:
         buffer = io.BytesIO()
-        (np.savez_compressed if compressed else np.savez)(buffer, images=pixels(split)[..., ::-1])
+        (np.savez_compressed if compressed else np.savez)(
+            buffer, images=random_pixels(LABELS, split)[..., ::-1]
+        )
         tree[f"{split}_images.npz"] = buffer.getvalue()
         content = {"labels": LABELS[split]} if only_labels else labels(split)
         tree[f"{split}_labels.pkl"] = pickle.dumps(content, 2)
     return tree
-
-
-def assert_tiered(got: ImageSet, names: dict[str, list[str]]) -> None:
-    expected = [
-        (number, names[split][label], place, image)
-        for number, split in enumerate(SPLITS)
-        for place, (label, image) in enumerate(zip(LABELS[split], pixels(split), strict=True))
-    ]
-    expected.sort(key=lambda item: item[:3])
-    assert got.splits.tolist() == [split for split, _, _, _ in expected]
-    assert [got.class_names[label] for label in got.labels] == [name for _, name, _, _ in expected]
-    np.testing.assert_array_equal(
-        got.images, [decode(item[3], got.images.shape[1]).pixels for item in expected]
-    )
 
 
 UNIQUE = {**NAMES, "train": ["robin", "crane 1", "crane 2"]}
@@ -91,31 +74,31 @@ UNIQUE = {**NAMES, "train": ["robin", "crane 1", "crane 2"]}
 def test_pickled_png_files(tmp_path: Path, write: Write, prefix: str) -> None:
     got = import_set("tieredimagenet", write(pngs(prefix), tmp_path))
     assert got.images.shape[1] == 84
-    assert_tiered(got, UNIQUE)
+    assert_holds_arrays(got, LABELS, UNIQUE)
     assert got.manifest["source_size"] == {"smallest": 84, "median": 84}
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickles_of_every_protocol(tmp_path: Path, protocol: int) -> None:
-    assert_tiered(
-        import_set("tieredimagenet", as_directory(pngs(protocol=protocol), tmp_path), size=11), UNIQUE
-    )
+    got = import_set("tieredimagenet", as_directory(pngs(protocol=protocol), tmp_path), size=11)
+    assert_holds_arrays(got, LABELS, UNIQUE)
 
 
 @both
 @pytest.mark.parametrize("compressed", [False, True])
 def test_npz_arrays_become_red_first(tmp_path: Path, write: Write, compressed: bool) -> None:
-    assert_tiered(import_set("tieredimagenet", write(arrays(compressed), tmp_path)), UNIQUE)
+    got = import_set("tieredimagenet", write(arrays(compressed), tmp_path))
+    assert_holds_arrays(got, LABELS, UNIQUE)
 
 
 def test_labels_without_names(tmp_path: Path) -> None:
     got = import_set("tieredimagenet", as_directory(arrays(only_labels=True), tmp_path), size=11)
-    assert_tiered(got, {split: [f"{split}-{label}" for label in range(3)] for split in SPLITS})
+    assert_holds_arrays(got, LABELS, {split: [f"{split}-{label}" for label in range(3)] for split in SPLITS})
 
 
 def test_a_damaged_png_is_a_bad_image(tmp_path: Path) -> None:
     tree = pngs()
-    files = [png(image) for image in pixels("val")]
+    files = [png(image) for image in random_pixels(LABELS, "val")]
     tree["val_images_png.pkl"] = pickle.dumps([files[0], files[1][:100], files[2]])
     with pytest.raises(
         UserError, match=r"1 of 12 images cannot be decoded(.|\n)*val_images_png.pkl/000001: "
@@ -128,7 +111,7 @@ def test_a_damaged_png_is_a_bad_image(tmp_path: Path) -> None:
     [
         (
             "val_images_png.pkl",
-            pickle.dumps([png(pixels("val")[0])]),
+            pickle.dumps([png(random_pixels(LABELS, "val")[0])]),
             r"has 1 images, expected 3 as there are labels",
         ),
         ("val_images_png.pkl", pickle.dumps(print), r"asks for .*print"),

@@ -1,0 +1,97 @@
+"""Tables of features and the files that they come from. Every size is another prime, or nearly."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from torch import nn
+
+from fewset.data.features.table import (
+    FeatureTable,
+    open_features,
+    table_path,
+    write_features,
+)
+from fewset.models.adapters.identity import Identity
+from fewset.models.backbones.features import FeatureInput
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.model import FewShotModel
+
+SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
+
+Save = Callable[[Path, dict[str, Any]], Path]
+
+
+def make_table(
+    name: str = "table",
+    *,
+    seen: int = SEEN,
+    unseen: int = UNSEEN,
+    rows: int = ROWS,
+    shift: float = 3.0,
+    flags: np.ndarray | None = None,
+    setups: np.ndarray | None = None,
+) -> FeatureTable:
+    """A table whose classes are overlapping clusters, `shift` away from the origin.
+
+    Unless given, seen and unseen classes (`flags`) are mixed, and so are their two setups.
+    """
+    generator = np.random.default_rng(0)
+    classes = seen + unseen
+    labels = generator.permutation(np.arange(rows) % classes)
+    centres = generator.normal(size=(classes, DIM)) + shift
+    mixed = generator.permutation(np.repeat([False, True], [seen, unseen]))
+    write_features(
+        table_path(name),
+        [(centres[labels] + generator.normal(size=(rows, DIM))).astype(np.float32)],
+        dim=DIM,
+        labels=labels,
+        roles=(generator.random(rows) < 0.4).astype(int),
+        class_names=[f"class {number}" for number in range(classes)],
+        unseen=mixed if flags is None else flags,
+        setups=1 + generator.permutation(np.arange(classes) % 2) if setups is None else setups,
+        source="made by a test",
+        command="none",
+    )
+    return open_features(name)
+
+
+def save_npz(path: Path, content: dict[str, Any]) -> Path:
+    path = path.with_suffix(".npz")
+    np.savez(path, **content)
+    return path
+
+
+def save_compressed(path: Path, content: dict[str, Any]) -> Path:
+    path = path.with_suffix(".npz")
+    np.savez_compressed(path, **content)
+    return path
+
+
+def save_hdf5(path: Path, content: dict[str, Any]) -> Path:
+    path = path.with_suffix(".hdf5")
+    with h5py.File(path, "w") as file:
+        for key, value in content.items():
+            value = np.asarray(value)
+            file[key] = value.astype(h5py.string_dtype()) if value.dtype.kind == "U" else value
+    return path
+
+
+def feature_model(adapter: nn.Module | None = None, transform: str = "none") -> FewShotModel:
+    return FewShotModel(
+        FeatureInput(DIM, transform), adapter or Identity(DIM), PrototypeHead(DIM, temperature=3.0)
+    )
+
+
+def transformed(features: np.ndarray, transform: str, mean: np.ndarray) -> np.ndarray:
+    if transform == "cl2n":
+        features = features - mean
+    return features if transform == "none" else features / np.linalg.norm(features, axis=-1, keepdims=True)
+
+
+def seen_mean(table: FeatureTable) -> np.ndarray:
+    rows = [row for row in range(ROWS) if not table.unseen[table.labels[row]] and table.roles[row] == 0]
+    mean: np.ndarray = table.read(np.arange(ROWS)).astype(np.float64)[rows].mean(axis=0)
+    return mean

@@ -1,0 +1,80 @@
+"""Large-scale low-shot, one query after another."""
+
+from itertools import product
+
+import numpy as np
+import torch
+
+from fewset.data.features.table import FeatureTable, Setup
+from fewset.models.model import FewShotModel
+from fewset.tasks.hashing import mix
+
+NAMES = [f"top{top}_{metric}" for top, metric in product((1, 5), ("unseen", "all", "all_with_prior"))]
+
+
+def oracle(
+    model: FewShotModel,
+    table: FeatureTable,
+    shot: int,
+    trial: int,
+    seed: int,
+    prior: float,
+    setup: Setup | None,
+) -> dict[str, float]:
+    """One query after another, each class compared by itself."""
+    features = table.read(np.arange(len(table.labels))).astype(np.float64)
+    training = [row for row in range(len(features)) if table.roles[row] == 0]
+    transform = model.backbone.transform
+    if transform == "cl2n":
+        features = features - features[[row for row in training if not table.unseen[table.labels[row]]]].mean(
+            0
+        )
+    if transform != "none":
+        features = np.array([row / np.sqrt((row**2).sum()) for row in features])
+
+    seen, unseen = table.classes("seen", setup).tolist(), table.classes("unseen", setup).tolist()
+    means = {
+        number: np.mean([features[row] for row in training if table.labels[row] == number], 0)
+        for number in seen
+    }
+    drawn = table.draw(np.array(unseen), shot, mix(seed, trial))
+    means.update({number: features[rows].mean(0) for number, rows in zip(unseen, drawn, strict=True)})
+
+    def adapted(classes: list[int]) -> dict[int, np.ndarray]:
+        stacked = torch.tensor(np.array([means[number] for number in classes])).float()
+        with torch.no_grad():
+            return dict(zip(classes, model.adapter.eval()(stacked[None])[0].double().numpy(), strict=True))
+
+    def score(query: np.ndarray, prototype: np.ndarray) -> float:
+        if model.head.similarity.__name__ == "cosine":
+            value = query @ prototype / np.sqrt((query**2).sum() * (prototype**2).sum())
+        else:
+            value = -((query - prototype) ** 2).sum()
+        return float(value / model.head.temperature)
+
+    alone, joint = adapted(unseen), adapted(seen + unseen)
+    hits: dict[str, list[bool]] = {name: [] for name in NAMES}
+    for row in range(len(features)):
+        label = table.labels[row]
+        if table.roles[row] == 0 or label not in joint:
+            continue
+        scores = {number: score(features[row], joint[number]) for number in joint}
+        sums = [sum(np.exp(scores[number]) for number in group) for group in (seen, unseen)]
+        tables = {
+            "all": scores,
+            "all_with_prior": {
+                number: (
+                    prior * np.exp(value) / sums[1]
+                    if number in unseen
+                    else (1 - prior) * np.exp(value) / sums[0]
+                )
+                for number, value in scores.items()
+            },
+        }
+        if label in alone:
+            tables["unseen"] = {number: score(features[row], alone[number]) for number in alone}
+        for metric, values in tables.items():
+            best = sorted(values, key=lambda number: -values[number])
+            for top in (1, 5):
+                hits[f"top{top}_{metric}"].append(label in best[:top])
+    return {name: float(np.mean(found)) for name, found in hits.items()}
