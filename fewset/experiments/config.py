@@ -9,6 +9,7 @@ from fewset.models.capabilities import Takes, taken_by
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
 from fewset.runtime.errors import UserError
+from fewset.tasks.hashing import check_seed
 from fewset.tasks.spec import TaskSpec
 from fewset.training.episodic import TrainConfig
 from fewset.training.pretrain import PretrainConfig
@@ -73,6 +74,9 @@ class EvaluateConfig:
     tasks: int = 10_000
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        _ = self.spec  # refuses what cannot be, now and not after the training
+
     @property
     def spec(self) -> TaskSpec:
         return TaskSpec(self.way, self.shot, self.query, self.tasks, self.seed)
@@ -96,6 +100,7 @@ class Recipe:
             raise UserError(
                 f"the recipe's name is {self.name!r}, expected a plain name: it names the run directory"
             )
+        check_seed(self.seed)
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if self.model.maml is not None:

@@ -3,10 +3,21 @@
 import numpy as np
 from jaxtyping import UInt64
 
+from fewset.runtime.errors import UserError
+
+_SEEDS = 2**63
+
+
+def check_seed(seed: int) -> int:
+    """The seed itself, or an error: below 0 and from 2**63 on, numbers would wrap around or not fit."""
+    if not 0 <= seed < _SEEDS:
+        raise UserError(f"seed is {seed}, expected a whole number from 0 to 2**63 - 1")
+    return seed
+
 
 def mix(*parts: int) -> int:
     """A 63-bit seed from several numbers, for anything random that hangs on a step or an epoch."""
-    return int(hash_keys(*(np.asarray(part, dtype=np.uint64) for part in parts)) >> np.uint64(1))
+    return int(hash_keys(*(np.asarray(check_seed(part), dtype=np.uint64) for part in parts)) >> np.uint64(1))
 
 
 def hash_keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from fewset.runtime.errors import UserError
-from fewset.tasks.hashing import hash_keys
+from fewset.tasks.hashing import check_seed, hash_keys
 
 
 class HeldOut(NamedTuple):
@@ -25,6 +25,7 @@ def hold_out(labels: Int[np.ndarray, "items"], share: float = 0.25, seed: int = 
     """
     if not 0 < share < 1:
         raise UserError(f"the share to hold out is {share}, expected a number between 0 and 1")
+    check_seed(seed)
     parts: list[list[np.ndarray]] = [[], [], []]
     classes, starts = np.unique(np.sort(labels), return_index=True)
     for label, rows in zip(classes, np.split(np.argsort(labels, kind="stable"), starts[1:]), strict=True):

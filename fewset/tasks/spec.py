@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fewset.runtime.errors import UserError
+from fewset.tasks.hashing import check_seed
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class TaskSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("way", 1), ("shot", 1), ("query", 1), ("tasks", 1), ("seed", 0)):
+        for name in ("way", "shot", "query", "tasks"):
             value = getattr(self, name)
-            if value < least:
-                raise UserError(f"{name} is {value}, expected {least} or more")
+            if value < 1:
+                raise UserError(f"{name} is {value}, expected 1 or more")
+        check_seed(self.seed)

@@ -41,6 +41,7 @@ from fewset.data.features.table import (
 )
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
+from fewset.tasks.hashing import check_seed
 
 HELD_OUT = 0.2
 _PIECE_NUMBERS = 2**21  # numbers copied at once: 8 MB
@@ -86,6 +87,7 @@ def import_features(
     """
     if not 0 < held_out < 1:
         raise UserError(f"held_out is {held_out}, expected a share between 0 and 1")
+    check_seed(seed)
     source = Path(source).expanduser().absolute()
     name = name or (source.name if source.is_dir() else source.stem)
     path = table_path(name)

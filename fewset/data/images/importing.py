@@ -18,6 +18,7 @@ from fewset.data.images.splits import split_classes
 from fewset.data.images.store import GENERATED, LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
+from fewset.tasks.hashing import check_seed
 
 _CHUNK = 32
 _LISTED = 10
@@ -43,6 +44,7 @@ def import_set(
     size = importer.size if size is None else size
     if size < 1:
         raise UserError(f"size is {size}, expected at least 1 pixel a side")
+    check_seed(seed)
     source = Path(source).expanduser().absolute()
     name = name or source.name.removesuffix(".zip")
     if name in GENERATED:

@@ -46,7 +46,7 @@ from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.tasks.episode import prototypes
-from fewset.tasks.hashing import mix
+from fewset.tasks.hashing import check_seed, mix
 from fewset.tasks.scores import Score
 
 SHOTS = (1, 2, 5, 10, 20)
@@ -70,10 +70,9 @@ class LowShotSpec:
     def __post_init__(self) -> None:
         if not self.shots or min(self.shots) < 1 or len(set(self.shots)) < len(self.shots):
             raise UserError(f"shots are {self.shots}, expected different numbers of 1 or more")
-        if self.trials < 1 or self.seed < 0:
-            raise UserError(
-                f"trials and seed are {self.trials} and {self.seed}, expected 1 or more and 0 or more"
-            )
+        if self.trials < 1:
+            raise UserError(f"trials is {self.trials}, expected 1 or more")
+        check_seed(self.seed)
         if not 0 <= self.prior <= 1:
             raise UserError(f"prior is {self.prior}, expected a probability from 0 to 1")
 
