@@ -29,8 +29,6 @@ torch.set_num_threads(1)
 for _plugin in filter(None, os.environ.get("FEWSET_PLUGINS", "").split(os.pathsep)):
     plugins.load_plugin(Path(_plugin))
 
-SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
-
 
 @pytest.fixture(autouse=True)
 def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,14 +43,6 @@ def _private_members(monkeypatch: pytest.MonkeyPatch) -> None:
         len(registry)  # its own members are loaded for good
         monkeypatch.setattr(registry, "_members", dict(registry._members))
     monkeypatch.setattr(plugins, "_loaded", set(plugins._loaded))
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The real image sets, where they are at hand."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"the real image sets of shared/data are not here: {SHARED_DATA}")
-    return SHARED_DATA
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from fewset.paper.runner import StudyRunner
 from fewset.runtime.errors import UserError
 from fewset.runtime.packaged import packaged_directory
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
+from tests.helpers.real_files import real_file
 
 REPOSITORY = Path(__file__).parents[2]
 FILES = ("recipe.toml", "model.safetensors")
@@ -231,13 +232,13 @@ def real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", scored_anew())
 def test_released_weights_give_the_published_result_again(
-    name: str, shared_data: Path, real_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, real_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEWSET_HOME", str(real_home))
     monkeypatch.chdir(tmp_path)
     data = read_recipe(RELEASED[name] / "recipe.toml").data.set
     if data in KINDS and data not in list_sets():
-        import_set(KINDS[data], shared_data / f"{data}.zip", data)
+        import_set(KINDS[data], real_file(f"{data}.zip"), data)
     succeed("eval", name)
     once, anew = (
         json.loads((run / "result.json").read_text()) for run in (published(name), Path("runs") / name)

@@ -4,16 +4,15 @@ import re
 import tomllib
 from dataclasses import replace
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fewset.paper.numbers import PaperNumber, number_for, paper_number, paper_source
 from fewset.report.results import Result, read_result
+from tests.helpers.real_files import real_file
 from tests.helpers.results import MakeRun
 
-SOURCE = Path(__file__).parents[3] / "shared" / "paper" / "feat_cvpr2020.tex"
 TABLES: list[dict[str, Any]] = tomllib.loads(
     resources.files("fewset.paper").joinpath("numbers.toml").read_text(encoding="utf-8")
 )["table"]
@@ -34,9 +33,7 @@ STUDIES = {
 
 @pytest.fixture(scope="module")
 def tex() -> str:
-    if not SOURCE.exists():
-        pytest.skip(f"the paper's source is not here: {SOURCE}")
-    return SOURCE.read_text(encoding="utf-8")
+    return real_file("feat_cvpr2020.tex").read_text(encoding="utf-8")
 
 
 def printed_rows(tex: str, label: str) -> list[tuple[str, list[str], bool]]:

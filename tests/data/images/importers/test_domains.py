@@ -11,6 +11,7 @@ from fewset.data.images.sources import open_source
 from fewset.data.images.splits import split_classes
 from fewset.data.images.store import SPLITS
 from fewset.runtime.errors import UserError
+from tests.helpers.real_files import real_file
 from tests.helpers.trees import (
     Tree,
     Write,
@@ -144,8 +145,8 @@ def test_grey_and_cmyk_and_odd_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_real_sketchy(shared_data: Path) -> None:
-    with open_source(shared_data / "sketchy.zip") as source:
+def test_the_real_sketchy() -> None:
+    with open_source(real_file("sketchy.zip")) as source:
         entries = IMPORTERS["domains"].entries(source)
         assert len(entries) == 6_250
         counts = Counter((entry.domain, entry.class_name) for entry in entries)

@@ -15,6 +15,7 @@ from fewset.data.images.store import SPLITS
 from fewset.runtime.errors import UserError
 from tests.helpers.image_arrays import assert_holds_arrays, random_pixels
 from tests.helpers.python_2 import python_2_array
+from tests.helpers.real_files import real_file
 from tests.helpers.trees import (
     Tree,
     Write,
@@ -164,8 +165,8 @@ def test_miniimagenet_needs_all_three_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_real_miniimagenet(shared_data: Path) -> None:
-    with open_source(shared_data / "miniimagenet.zip") as source:
+def test_the_real_miniimagenet() -> None:
+    with open_source(real_file("miniimagenet.zip")) as source:
         entries = IMPORTERS["miniimagenet"].entries(source)
         by_split = {split: [entry for entry in entries if entry.split == split] for split in SPLITS}
         assert [len(by_split[split]) for split in SPLITS] == [38_400, 9_600, 12_000]

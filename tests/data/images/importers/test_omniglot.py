@@ -12,6 +12,7 @@ from fewset.data.images.importing import import_set
 from fewset.data.images.sources import open_source
 from fewset.data.images.store import SPLITS
 from fewset.runtime.errors import UserError
+from tests.helpers.real_files import real_file
 from tests.helpers.trees import Tree, Write, as_directory, both
 
 
@@ -91,8 +92,8 @@ def test_a_missing_half_is_named(tmp_path: Path, missing: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_real_omniglot(shared_data: Path) -> None:
-    with open_source(shared_data / "omniglot.zip") as source:
+def test_the_real_omniglot() -> None:
+    with open_source(real_file("omniglot.zip")) as source:
         entries = IMPORTERS["omniglot"].entries(source)
         assert len(entries) == 129_840
         per_class = Counter(entry.class_name for entry in entries)
