@@ -26,7 +26,7 @@ from fewset.evaluation.scoring import class_index, score_tasks, task_accuracy
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import load
-from fewset.models.model import FewShotModel
+from fewset.models.model import FewShotModel, embedding_model
 from fewset.tasks.episode import split
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import sample_tasks
@@ -42,9 +42,11 @@ SEED = 0
 def model_for(images: ImageSet, backbone: str, size: int | None, run: str | None = None) -> FewShotModel:
     """The model of a run, or ProtoNet with random weights, for images of `size` (84, or what the set has)."""
     if run is not None:
-        return load(run)
-    size = size or min(84, images.images.shape[1])
-    return build_model(ModelConfig(backbone, {"input_size": size}), SEED)
+        model = load(run)
+    else:
+        size = size or min(84, images.images.shape[1])
+        model = build_model(ModelConfig(backbone, {"input_size": size}), SEED)
+    return embedding_model(model, "fewset bench")
 
 
 class PlainModel(FewShotModel):

@@ -9,7 +9,7 @@ from jaxtyping import Int, Shaped, UInt8
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import center_crop
-from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
 from fewset.runtime.progress import progress
@@ -31,13 +31,15 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def embed_images(
-    model: FewShotModel,
+    model: TaskModel,
     images: UInt8[np.ndarray, "all H W 3"],
     rows: Int[np.ndarray, "items"],
     batch: int | None = None,
     title: str = "",
 ) -> Shaped[Tensor, "items D"]:
     """The table of embeddings of the chosen rows of an image store, each image embedded once.
+
+    Of a model without embeddings (`capabilities.embeds`) it is a table of whatever its tasks gather.
 
     No more than a `batch` of the images is in memory at once. With a `title` a progress bar is shown. Several
     processes each embed a part of the batches.
@@ -55,6 +57,6 @@ def embed_images(
         parts = []
         for start in range(first, last, batch):
             chosen = rows[start : min(start + batch, last)]
-            parts.append(folded.embed(load(chosen)))
+            parts.append(folded.items_of(load(chosen)))
             advance(len(chosen))
         return distributed.all_gather_rows(torch.cat(parts), len(rows), batch)

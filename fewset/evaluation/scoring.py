@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fewset.data.images.store import ImageSet, Selection
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.progress import progress
 from fewset.tasks.episode import split
@@ -18,13 +18,13 @@ from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 
 Classify = Callable[[Tensor, Tensor], Tensor]
-"""Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a FewShotModel does it."""
+"""Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a TaskModel does it."""
 
 _CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
 
 
 def evaluate(
-    model: FewShotModel,
+    model: TaskModel,
     features: Shaped[Tensor, "items D"] | Shaped[np.ndarray, "items D"],
     labels: Int[Tensor, "items"] | Int[np.ndarray, "items"],
     spec: TaskSpec,
@@ -42,7 +42,7 @@ def evaluate(
         return score_tasks(model, torch.as_tensor(features), index, spec, chunk=chunk, title=title)
 
 
-def evaluate_selection(model: FewShotModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
+def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
     """Embed the items of an image set and score tasks on them."""
     features = embed_images(model, images.images, selection.rows)
     with evaluating(model):

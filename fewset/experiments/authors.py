@@ -28,7 +28,7 @@ from fewset.experiments.config import DataConfig, EvaluateConfig, ModelConfig, O
 from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
 from fewset.experiments.weights import check_state, save_weights
-from fewset.models.model import Average, FewShotModel
+from fewset.models.model import Average, FewShotModel, embedding_model
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.training.episodic import TrainConfig
 
@@ -161,7 +161,7 @@ def published_model(
 
 
 def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewShotModel:
-    parts, model = METHODS[method], build_model(config)
+    parts, model = METHODS[method], embedding_model(build_model(config), method)
     tensors, state = read_tensors(path), model.state_dict()
     prefix, names = _published_names(state, parts, backbone, tensors)
     if not parts.modules:

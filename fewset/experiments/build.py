@@ -16,6 +16,7 @@ from fewset.models.backbones import BACKBONES
 from fewset.models.heads import HEADS
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.parsing import parse_value
 from fewset.tasks.hashing import mix
@@ -57,12 +58,12 @@ def with_dim(recipe: Recipe) -> Recipe:
     return replace(recipe, model=replace(recipe.model, backbone_options=options))
 
 
-def build_model(config: ModelConfig, seed: int = 0) -> FewShotModel:
+def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
     """The model that a configuration names, with initial weights from the seed."""
     torch.manual_seed(mix(seed, 0, 4))
     backbone = _build("backbone", BACKBONES, config.backbone, config.backbone_options)
     if config.maml is not None:
-        model: FewShotModel = MamlModel(backbone, config.maml, config.transductive)
+        model: TaskModel = MamlModel(backbone, config.maml, config.transductive)
     else:
         adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
         head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)

@@ -12,8 +12,8 @@ from fewset.evaluation.embedding import embed_images
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.run_directory import RECIPE
 from fewset.experiments.weights import load
-from fewset.models.maml import MamlModel
-from fewset.models.model import FewShotModel
+from fewset.models.model import embedding_model
+from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 
@@ -32,10 +32,11 @@ def embed_set(run: Path, out: Path, data: str | None = None, val: bool = False) 
         raise UserError(f"{out} exists; choose another name, or remove it first")
     if not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    recipe, model = read_recipe(run / RECIPE), load(run)
-    if recipe.model.on_features or isinstance(model, MamlModel):
-        what = "is on features already" if recipe.model.on_features else "is MAML, which has no embeddings"
-        raise UserError(f"run {recipe.name!r} {what}; take a run with a backbone that embeds images")
+    recipe, model = read_recipe(run / RECIPE), embedding_model(load(run), "fewset embed")
+    if model.capabilities.takes != "images":
+        raise UserError(
+            f"run {recipe.name!r} is on features already; take a run with a backbone that embeds images"
+        )
     images = open_set(data or recipe.data.set)
     chosen = [images.select(split) for split in SPLITS if val or split != "val"]
     rows = np.concatenate([selection.rows for selection in chosen])
@@ -62,7 +63,7 @@ def _setups(split_of: Int64[np.ndarray, "classes"]) -> dict[str, Int64[np.ndarra
 
 
 def _pieces(
-    model: FewShotModel, images: ImageSet, rows: Int64[np.ndarray, "n"]
+    model: TaskModel, images: ImageSet, rows: Int64[np.ndarray, "n"]
 ) -> Iterator[Float32[np.ndarray, "_ D"]]:
     with progress("embedding", len(rows)) as advance:
         for first in range(0, len(rows), _ROWS):

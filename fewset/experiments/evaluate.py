@@ -18,6 +18,7 @@ from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.run_directory import RECIPE, RESULT
 from fewset.experiments.weights import load
+from fewset.models.model import embedding_model
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError
@@ -64,7 +65,7 @@ def evaluate_run(
     split = split or recipe.evaluate.split
     spec = TaskSpec(**{**asdict(recipe.evaluate.spec), **tasks})
     job = (
-        TableJob(model, source, spec)
+        TableJob(embedding_model(model, "a table of features"), source, spec)
         if isinstance(source, FeatureTable)
         else Job(model, source, split, scored[1], spec, recipe.data.hold_out, recipe.seed)
     )

@@ -19,7 +19,8 @@ from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.experiments.zoo import released_models
 from fewset.models.heads import FittedHead
-from fewset.models.model import FewShotModel
+from fewset.models.model import embedding_model
+from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device, usable_precision
 from fewset.runtime.errors import UserError
@@ -92,26 +93,27 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         if recipe.data.hold_out:
             _check_held_out(recipe, source)
         initialise(model, load(source), source)
+    trained_on = recipe.seed, recipe.data.domain, recipe.data.hold_out
     if recipe.pretrain is not None and isinstance(data, ImageSet):
-        return Pretraining(
-            model, data, recipe.pretrain, recipe.seed, recipe.data.domain, recipe.data.hold_out
-        )
+        return Pretraining(embedding_model(model, "pre-training"), data, recipe.pretrain, *trained_on)
     if recipe.train is None:
         raise AssertionError("a recipe has [pretrain] or [train]")
     if isinstance(data, FeatureTable):
-        check_model(model)  # now, not only after the training
-        return FeatureTraining(model, data, recipe.train, recipe.seed)
-    frozen = recipe.train.freeze_backbone or recipe.train.frozen_blocks
-    stage = FrozenTraining if frozen else MetaTraining
-    return stage(model, data, recipe.train, recipe.seed, recipe.data.domain, recipe.data.hold_out)
+        on_features = embedding_model(model, "training on features")
+        check_model(on_features)  # now, not only after the training
+        return FeatureTraining(on_features, data, recipe.train, recipe.seed)
+    if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
+        return FrozenTraining(embedding_model(model, "a frozen backbone"), data, recipe.train, *trained_on)
+    return MetaTraining(model, data, recipe.train, *trained_on)
 
 
-def _fit_head(model: FewShotModel, recipe: Recipe) -> None:
+def _fit_head(model: TaskModel, recipe: Recipe) -> None:
     """Give a head that wants them (SimpleShot) the features of the train split."""
-    if isinstance(model.head, FittedHead):
+    if model.capabilities.fitted:
+        head: FittedHead = model.head  # type: ignore[assignment]
         images = open_set(recipe.data.set)
         rows = trained_items(images, recipe.data.domain, recipe.data.hold_out, recipe.seed).rows
-        model.head.fit(embed_images(model, images.images, rows, title="embedding the train split"))
+        head.fit(embed_images(model, images.images, rows, title="embedding the train split"))
 
 
 def _check_held_out(recipe: Recipe, source: Path) -> None:
@@ -126,7 +128,7 @@ def _check_held_out(recipe: Recipe, source: Path) -> None:
         )
 
 
-def _start(model: FewShotModel, source: Path) -> str:
+def _start(model: TaskModel, source: Path) -> str:
     """Where training starts from, and in what the backbone there is another though its weights fit."""
     there, here = (repr(each.backbone).splitlines() for each in (load(source), model))
     lines = zip(there, here, strict=False)

@@ -13,13 +13,13 @@ from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.run_directory import WEIGHTS
 from fewset.experiments.zoo import find_model
-from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.parsing import parse, plain
 
 
-def save_weights(model: FewShotModel, config: ModelConfig, path: Path) -> None:
+def save_weights(model: TaskModel, config: ModelConfig, path: Path) -> None:
     """A self-describing weights file: safetensors, with the model's configuration beside the numbers.
 
     The same weights give the same bytes (one metadata entry: the format does not order several).
@@ -30,7 +30,7 @@ def save_weights(model: FewShotModel, config: ModelConfig, path: Path) -> None:
         save_file(tensors, temporary, metadata={"fewset": json.dumps(description, sort_keys=True)})
 
 
-def load(source: str | Path) -> FewShotModel:
+def load(source: str | Path) -> TaskModel:
     """The model of a run directory or a weights file, or a released one by its name; ready for evaluation."""
     return load_weights(find_weights(source))[0]
 
@@ -48,7 +48,7 @@ def find_weights(source: str | Path) -> Path:
     return path
 
 
-def load_weights(path: Path) -> tuple[FewShotModel, ModelConfig]:
+def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
     """The model of a weights file, in evaluation mode. Every key must match."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -87,12 +87,12 @@ def check_state(
         raise UserError(f"the weights in {source} do not fit the model: {'; '.join(problems)}")
 
 
-def initialise(model: FewShotModel, source: FewShotModel, where: object) -> None:
+def initialise(model: TaskModel, source: TaskModel, where: object) -> None:
     """Start from another model's backbone; from its adapter and head too when they are of the same kind."""
     load_state(model.backbone, source.backbone.state_dict(), where)
     for part in ("adapter", "head"):
-        mine, theirs = getattr(model, part), getattr(source, part)
-        if type(mine) is type(theirs) and _shapes(mine) == _shapes(theirs):
+        mine, theirs = (dict(each.named_children()).get(part) for each in (model, source))  # MAML has none
+        if mine and theirs and type(mine) is type(theirs) and _shapes(mine) == _shapes(theirs):
             mine.load_state_dict(theirs.state_dict())
 
 

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fewset.models.adapters.identity import Identity
 from fewset.models.capabilities import Capabilities, taken_by
-from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import class_major_labels
 
@@ -56,12 +55,11 @@ def descend(
     return parameters
 
 
-class MamlModel(FewShotModel):
+class MamlModel(TaskModel):
     """A backbone and a linear layer over the classes of the task, both adapted to its support.
 
     Tasks are made of images, not of embeddings: the network that would embed them is known only with the
-    task. So `embed` gives the pixels themselves, in a row, and all that samples, trains and scores tasks
-    works as with any other model. There is neither an adapter nor a head.
+    task. There is neither an adapter nor a head.
 
     The linear layer starts from zero in each task, while Finn et al. learn where it starts. The order of
     the classes in a task means nothing, so their rows should start alike; and what is alike cancels in the
@@ -74,9 +72,8 @@ class MamlModel(FewShotModel):
     """
 
     def __init__(self, backbone: nn.Module, config: MamlConfig, transductive: bool = False) -> None:
-        adapter = Identity(backbone.dim)  # type: ignore[arg-type]  # the backbone's contract
-        super().__init__(backbone, adapter, _NoHead(), transductive=transductive)
-        self.config = config
+        super().__init__(backbone)
+        self.config, self.transductive = config, transductive
         self.train()
 
     @property
@@ -90,8 +87,8 @@ class MamlModel(FewShotModel):
                 module.train(self.transductive)
         return self
 
-    def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Shaped[Tensor, "B pixels"]:
-        """The pixels, in a row; bytes stay bytes."""
+    def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Shaped[Tensor, "B pixels"]:
+        """Tasks gather the pixels, in a row; bytes stay bytes."""
         return images.flatten(1)
 
     def forward(
@@ -113,7 +110,8 @@ class MamlModel(FewShotModel):
     ) -> Float[Tensor, "M N"]:
         way, shot = support.shape[:2]
         shots, queries = self._images(support.flatten(0, 1)), self._images(query)
-        classifier = nn.Linear(self.dim, way, device="meta", dtype=shots.dtype).to_empty(device=shots.device)
+        dim: int = self.backbone.dim  # type: ignore[assignment]  # the backbone's contract
+        classifier = nn.Linear(dim, way, device="meta", dtype=shots.dtype).to_empty(device=shots.device)
         for parameter in classifier.parameters():
             nn.init.zeros_(parameter)
         network = nn.Sequential(self.backbone, classifier)
@@ -139,10 +137,3 @@ class MamlModel(FewShotModel):
         if images.dtype == torch.uint8:
             images = self.prepare(images)
         return images.contiguous(memory_format=torch.channels_last)
-
-
-class _NoHead(nn.Module):
-    """Stands where other models have their head, for settings that ask for one."""
-
-    def forward(self, *_: Tensor | None) -> Tensor:
-        raise UserError("MAML has no head over embeddings; of the settings only those of plain tasks suit it")

@@ -1,7 +1,7 @@
 """FewShotModel = backbone + adapter + head. Identity as adapter is ProtoNet, attention is FEAT."""
 
 from copy import copy
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from fewset.models.capabilities import Capabilities, taken_by
 from fewset.models.layers.folding import fold
+from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.tasks.episode import class_major_labels, prototypes
 
 Average = Literal["pre", "post"]
 
 
-class FewShotModel(nn.Module):
+class FewShotModel(TaskModel):
     """Classifies the queries of many tasks at once; keeps no state of any task.
 
     `average` says when the shots of a class become one: before the adaptation ("pre", the paper's
@@ -36,21 +37,16 @@ class FewShotModel(nn.Module):
         transductive: bool = False,
         test_time_flip: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(backbone)
         if average not in get_args(Average):
             raise unknown_name("average", average, get_args(Average))
-        self.backbone, self.adapter, self.head = backbone, adapter, head
+        self.adapter, self.head = adapter, head
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
 
     @property
     def dim(self) -> int:
         """The embedding size, which the backbone knows."""
         return self.backbone.dim  # type: ignore[return-value]
-
-    @property
-    def input_size(self) -> int:
-        """Pixels a side of the images that the backbone takes."""
-        return self.backbone.input_size  # type: ignore[return-value]
 
     @property
     def capabilities(self) -> Capabilities:
@@ -61,13 +57,9 @@ class FewShotModel(nn.Module):
             fitted=hasattr(self.head, "fit"),
         )
 
-    def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
-        """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""
-        mean, std = (
-            torch.tensor(values, device=images.device).view(1, 3, 1, 1)
-            for values in (self.backbone.mean, self.backbone.std)
-        )
-        return images.mul(1 / (255 * std)).sub_(mean / std)
+    def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        """Tasks gather embeddings."""
+        return self.embed(images)
 
     def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         """Embeddings of images: bytes (uint8) are normalised first, floats are taken as normalised."""
@@ -142,3 +134,16 @@ class FewShotModel(nn.Module):
         adapted = self.adapt(support, context, mask)
         logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
         return logits
+
+
+def embedding_model(model: TaskModel, purpose: str) -> FewShotModel:
+    """The model itself, where it has the embeddings that `purpose` works on; else an error.
+
+    Raises:
+        UserError: the model has no embeddings of its own (MAML).
+    """
+    if not model.capabilities.embeds:
+        raise UserError(
+            f"{purpose} works on embeddings, and {type(model).__name__} has none; take another method"
+        )
+    return cast(FewShotModel, model)

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from fewset.data.images.augmentation import augment
 from fewset.data.images.store import ImageSet, Selection
-from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.runtime.devices import Precision, send
 from fewset.tasks.hold_out import hold_out
 
 
 def load_batch(
-    model: FewShotModel,
+    model: TaskModel,
     images: UInt8[np.ndarray, "all H W 3"],
     rows: Int[np.ndarray, "B"],
     steps: Sequence[str],
@@ -28,16 +28,16 @@ def load_batch(
 
 
 def embed_batch(
-    model: FewShotModel, images: Float[Tensor, "B 3 size size"], precision: Precision
+    model: TaskModel, images: Float[Tensor, "B 3 size size"], precision: Precision
 ) -> Shaped[Tensor, "B D"]:
-    """Embeddings of a step's images, the backbone in that precision.
+    """What tasks gather of a step's images (embeddings), the backbone in that precision.
 
     What follows is not: distances are differences of large numbers, and cost nothing beside the backbone.
     """
     if precision == "float32":
-        return model.embed(images)
+        return model.items_of(images)
     with torch.autocast(images.device.type, torch.bfloat16):
-        return model.embed(images).float()
+        return model.items_of(images).float()
 
 
 def trained_items(images: ImageSet, domain: str | None, share: float, seed: int) -> Selection:

@@ -12,8 +12,9 @@ from fewset.data.images.augmentation import draw_rotations, rotate
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.scoring import class_index, evaluate_selection, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
-from fewset.models.model import FewShotModel
+from fewset.models.model import embedding_model
 from fewset.models.similarity import Similarity
+from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import Precision
 from fewset.runtime.errors import UserError
@@ -92,7 +93,7 @@ class MetaTraining:
 
     def __init__(
         self,
-        model: FewShotModel,
+        model: TaskModel,
         images: ImageSet,
         config: TrainConfig,
         seed: int,
@@ -168,15 +169,16 @@ def validation_spec(config: TrainConfig, seed: int) -> TaskSpec:
     )
 
 
-def task_step(model: FewShotModel, items: Float[Tensor, "T N KQ D"], config: TrainConfig) -> Step:
+def task_step(model: TaskModel, items: Float[Tensor, "T N KQ D"], config: TrainConfig) -> Step:
     """Loss and accuracy of embedded tasks: the task loss, and the contrastive term by its weight."""
     support, query, labels = split(items, config.shot)
     logits = model(support, query)
     loss = task_loss(logits, labels).mean()
     if config.balance:
-        similarity: Similarity = model.head.similarity  # type: ignore[assignment]
+        embedding = embedding_model(model, "the contrastive term (train.balance)")
+        similarity: Similarity = embedding.head.similarity  # type: ignore[assignment]
         contrasted = contrastive_logits(
-            model.transform, items, similarity, config.contrastive_temperature, config.contrastive_scored
+            embedding.transform, items, similarity, config.contrastive_temperature, config.contrastive_scored
         )
         loss = loss + config.balance * task_loss(*contrasted).mean()
     return Step(loss, task_accuracy(logits, labels).mean())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
@@ -43,7 +43,7 @@ class Stage(Protocol):
     seed: int
 
     @property
-    def model(self) -> FewShotModel:
+    def model(self) -> TaskModel:
         """What is validated and kept."""
 
     @property

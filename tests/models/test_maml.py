@@ -15,12 +15,16 @@ from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.scoring import evaluate
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
+from fewset.experiments.embed_set import embed_set
+from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.run_directory import RunDirectory
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.models.backbones.conv4 import Conv4
+from fewset.models.capabilities import Capabilities
 from fewset.models.maml import MamlConfig, MamlModel, Parameters, descend
+from fewset.models.model import embedding_model
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
@@ -168,7 +172,7 @@ def test_bytes_are_normalised_with_the_backbone_s_mean_and_deviation() -> None:
     model = small_model()
     generator = torch.Generator().manual_seed(7)
     images = torch.randint(0, 256, (N * K + M, 3, SIZE, SIZE), dtype=torch.uint8, generator=generator)
-    tables = [model.embed(images), model.embed(model.prepare(images))]
+    tables = [model.items_of(images), model.items_of(model.prepare(images))]
     assert tables[0].dtype == torch.uint8
     first, second = (
         model(table[: N * K].view(1, N, K, -1), table[N * K :].view(1, M, -1)) for table in tables
@@ -226,13 +230,20 @@ def test_the_model_passes_the_order_of_the_gradient_on() -> None:
     assert not torch.allclose(gradients[True], gradients[False], rtol=1e-2)
 
 
+def test_maml_claims_no_embeddings() -> None:
+    model = small_model()
+    assert model.capabilities == Capabilities(takes="images", embeds=False, adapts=False, fitted=False)
+    for part in ("embed", "dim", "adapter", "head", "adapt"):
+        assert not hasattr(model, part)
+    with pytest.raises(UserError, match="the setting transductive works on embeddings, and MamlModel has"):
+        embedding_model(model, "the setting transductive")
+
+
 def test_what_maml_cannot_take_is_refused() -> None:
     model = small_model()
     support, query = image_tasks()
     with pytest.raises(UserError, match="neither unlabelled items nor shots that differ"):
         model(support, query, context=query)
-    with pytest.raises(UserError, match="no head over embeddings"):
-        model.head(support, query)
     with pytest.raises(UserError, match="rate above 0, got 5 and -1"):
         MamlConfig(lr=-1.0)
 
@@ -275,6 +286,11 @@ def test_a_stop_at_any_step_changes_nothing(
     execute(recipe, "train", tmp_path / "stopped", resume=True)
     for name in ("model.safetensors", "per_task.npy"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+
+    with pytest.raises(UserError, match="the setting transductive works on embeddings"):
+        evaluate_run(tmp_path / "whole", setting="transductive")
+    with pytest.raises(UserError, match="fewset embed works on embeddings"):
+        embed_set(tmp_path / "whole", tmp_path / "table.npz")
 
     model = load(tmp_path / "whole")
     assert isinstance(model, MamlModel)

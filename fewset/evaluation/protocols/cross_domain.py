@@ -16,7 +16,7 @@ from torch import Tensor
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.scoring import score_tasks
-from fewset.models.model import FewShotModel
+from fewset.models.task_model import TaskModel
 from fewset.tasks.episode import split as split_items
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
@@ -52,7 +52,7 @@ def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Cro
 
 
 def evaluate_cross_domain(
-    model: FewShotModel,
+    model: TaskModel,
     features: Float[Tensor, "items D"],
     index: ClassIndex,
     spec: TaskSpec,
@@ -75,7 +75,7 @@ class TaskPicture:
 
 
 def picture_task(
-    model: FewShotModel, features: Float[Tensor, "items D"], index: ClassIndex, spec: TaskSpec, number: int
+    model: TaskModel, features: Float[Tensor, "items D"], index: ClassIndex, spec: TaskSpec, number: int
 ) -> TaskPicture:
     """What the model makes of task `number`, for the paper's qualitative figure; row n holds class n."""
     rows = sample_tasks(index, spec, number, number + 1)

@@ -24,8 +24,8 @@ from fewset.evaluation.protocols.low_shot import LowShotSpec, choose_prior, eval
 from fewset.evaluation.protocols.transductive import METHODS, evaluate_transductive
 from fewset.evaluation.scoring import class_index, score_tasks
 from fewset.models.adapters.identity import Identity
-from fewset.models.maml import MamlModel
-from fewset.models.model import FewShotModel
+from fewset.models.model import FewShotModel, embedding_model
+from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.tasks.episode import prototypes
 from fewset.tasks.episode import split as split_items
@@ -38,7 +38,7 @@ from fewset.tasks.spec import TaskSpec
 class Job:
     """A model and the tasks to score it on, with what its training says about the items."""
 
-    model: FewShotModel
+    model: TaskModel
     images: ImageSet
     split: str
     domain: str | None
@@ -100,10 +100,10 @@ def transductive(job: Job, *, variant: str = "dagger") -> Outcome:
     """Tasks of one split, the queries of each classified together."""
     if variant not in METHODS:
         raise unknown_name("variant", variant, METHODS)
-    _check_embeddings(job, "transductive")
+    model = embedding_model(job.model, "the setting transductive")
     selection = job.images.select(job.split, job.domain)
     score = evaluate_transductive(
-        job.model,
+        model,
         job.embed(selection.rows),
         class_index(selection),
         job.spec,
@@ -122,11 +122,11 @@ def generalised(
     validation_tasks: int = 600,
 ) -> Outcome:
     """Seen and unseen classes together. The headline is the paper's COMBINED, at the calibrated constant."""
-    _check_embeddings(job, "generalised")
+    model = embedding_model(job.model, "the setting generalised")
     _check_held_out(job)
     train, val, test = (_table(job, split) for split in ("train", "val", "test"))
     found = evaluate_generalised(
-        job.model,
+        model,
         train,
         val,
         test,
@@ -246,22 +246,28 @@ def unadapted(model: FewShotModel) -> FewShotModel:
 def _plain(job: Job, features: Shaped[Tensor, "items D"], index: ClassIndex) -> Outcome:
     with evaluating(job.model):
         score = score_tasks(job.model, features, index, job.spec, title="scoring")
-        if isinstance(job.model.adapter, Identity):
+        if not job.model.capabilities.adapts:
             return Outcome(score)
-        before = score_tasks(unadapted(job.model), features, index, job.spec)
-        examples = _example_tasks(job, features, index, score, before)
+        model = embedding_model(job.model, "adaptation")
+        before = score_tasks(unadapted(model), features, index, job.spec)
+        examples = _example_tasks(model, job.spec, features, index, score, before)
     return Outcome(score, before=before, examples=examples)
 
 
 def _example_tasks(
-    job: Job, features: Shaped[Tensor, "items D"], index: ClassIndex, after: Score, before: Score
+    model: FewShotModel,
+    spec: TaskSpec,
+    features: Shaped[Tensor, "items D"],
+    index: ClassIndex,
+    after: Score,
+    before: Score,
 ) -> dict[str, np.ndarray]:
     """Four tasks to look at: where adaptation helps most, clearly, typically, and where it hurts most."""
     order = np.argsort(before.per_task - after.per_task, kind="stable")
     numbers = [int(order[round(share * (len(order) - 1))]) for share in (0.0, 0.1, 0.5, 1.0)]
-    rows = np.concatenate([sample_tasks(index, job.spec, number, number + 1) for number in numbers])
-    support, query, query_labels = split_items(features[torch.from_numpy(rows)], job.spec.shot)
-    adapted = prototypes(job.model.adapt(support, query if job.model.transductive else None))
+    rows = np.concatenate([sample_tasks(index, spec, number, number + 1) for number in numbers])
+    support, query, query_labels = split_items(features[torch.from_numpy(rows)], spec.shot)
+    adapted = prototypes(model.adapt(support, query if model.transductive else None))
     return {
         "task": np.array(numbers),
         "query": query.cpu().numpy(),
@@ -271,11 +277,6 @@ def _example_tasks(
         "accuracy_before": before.per_task[numbers],
         "accuracy_after": after.per_task[numbers],
     }
-
-
-def _check_embeddings(job: Job, setting: str) -> None:
-    if isinstance(job.model, MamlModel):
-        raise UserError(f"the setting {setting} works on embeddings, and MAML has none; take another method")
 
 
 def _check_held_out(job: Job) -> None:

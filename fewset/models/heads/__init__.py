@@ -9,7 +9,7 @@ A head that takes something from the training features without a gradient has a 
 (`FittedHead`), to be called once before use; what it learns is part of the state dict.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,7 +21,6 @@ HEADS: Registry[type[nn.Module]] = Registry("head", __name__)
 register_head = HEADS.register
 
 
-@runtime_checkable
 class FittedHead(Protocol):
     """A head that wants the features of the train split before it is used."""
 
