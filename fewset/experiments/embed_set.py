@@ -12,7 +12,7 @@ from fewset.evaluation.embedding import embed_images
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.run_directory import RECIPE
 from fewset.experiments.weights import load
-from fewset.models.model import embedding_model
+from fewset.models.model import image_embedder
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
@@ -32,11 +32,7 @@ def embed_set(run: Path, out: Path, data: str | None = None, val: bool = False) 
         raise UserError(f"{out} exists; choose another name, or remove it first")
     if not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    recipe, model = read_recipe(run / RECIPE), embedding_model(load(run), "fewset embed")
-    if model.capabilities.takes != "images":
-        raise UserError(
-            f"run {recipe.name!r} is on features already; take a run with a backbone that embeds images"
-        )
+    recipe, model = read_recipe(run / RECIPE), image_embedder(load(run), "fewset embed")
     images = open_set(data or recipe.data.set)
     chosen = [images.select(split) for split in SPLITS if val or split != "val"]
     rows = np.concatenate([selection.rows for selection in chosen])

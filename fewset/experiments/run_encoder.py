@@ -9,9 +9,10 @@ from fewset.experiments.weights import find_weights, load_weights
 from fewset.experiments.zoo import released_models
 from fewset.models.encoders import ENCODERS, Encoder, find_encoder, is_encoder
 from fewset.models.encoders.network import NetworkEncoder
+from fewset.models.model import image_embedder
 from fewset.models.preprocessing import BILINEAR, Preprocessing
 from fewset.runtime.devices import pick_device
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import unknown_name
 
 
 def load_encoder(name: str = "auto", device: str = "auto") -> Encoder:
@@ -31,10 +32,7 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
     imported into a set of that size.
     """
     path = find_weights(source)
-    model, config = load_weights(path)
-    if config.on_features or config.maml is not None:
-        what = "takes features, not images" if config.on_features else "is MAML, which has no embeddings"
-        raise UserError(f"{source} {what}; take a run with a backbone that embeds images")
+    model = image_embedder(load_weights(path)[0], f"the encoder {source!r}")
     backbone: Any = model.backbone
     size, place = model.input_size, pick_device(device)
     preprocessing = Preprocessing(

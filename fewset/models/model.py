@@ -147,3 +147,17 @@ def embedding_model(model: TaskModel, purpose: str) -> FewShotModel:
             f"{purpose} works on embeddings, and {type(model).__name__} has none; take another method"
         )
     return cast(FewShotModel, model)
+
+
+def image_embedder(model: TaskModel, purpose: str) -> FewShotModel:
+    """The model itself, where it embeds images, as `purpose` needs it; else an error.
+
+    Raises:
+        UserError: the model has no embeddings of its own, or takes rows of a table of features.
+    """
+    found = embedding_model(model, purpose)
+    if found.capabilities.takes != "images":
+        raise UserError(
+            f"{purpose} embeds images, and this model takes features; take one that embeds images"
+        )
+    return found

@@ -305,7 +305,7 @@ def test_embedded_and_imported(
 def test_what_cannot_be_embedded(pretrained: Path, tmp_path: Path) -> None:
     run = train(tmp_path / "run", "protonet")
     for words, message in [
-        ([run, "--out", "a.npz"], "is on features already"),
+        ([run, "--out", "a.npz"], "embeds images, and this model takes features"),
         ([tmp_path / "absent", "--out", "a.npz"], "unknown run directory"),
         ([pretrained, "--out", "a.txt"], "expected a name that ends in one of .h5, .hdf5, .hdf, .npz"),
         ([pretrained, "--out", "a.npz", "--data", "absent"], "unknown image set"),

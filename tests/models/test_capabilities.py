@@ -10,7 +10,8 @@ from fewset.models.backbones.features import FeatureInput
 from fewset.models.capabilities import Capabilities
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.simple_shot import SimpleShotHead
-from fewset.models.model import FewShotModel, embedding_model
+from fewset.models.model import FewShotModel, embedding_model, image_embedder
+from fewset.runtime.errors import UserError
 
 DIM = 7
 
@@ -40,3 +41,9 @@ def test_a_part_that_says_nothing_takes_images_and_adapts() -> None:
     """As in a stranger's file."""
     adapts = model(nn.Identity(), nn.Identity(), nn.Identity()).capabilities
     assert adapts == Capabilities("images", embeds=True, adapts=True, fitted=False)
+
+
+def test_a_model_on_features_embeds_no_images() -> None:
+    assert image_embedder(model(), "a test").capabilities.takes == "images"
+    with pytest.raises(UserError, match="a test embeds images, and this model takes features"):
+        image_embedder(model(FeatureInput(DIM)), "a test")
