@@ -10,6 +10,7 @@ so that their states are always the same, and the first process alone writes the
 
 import time
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
+from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
@@ -81,6 +83,8 @@ def fit(stage: Stage, run: TrainingFiles) -> None:
                 rate_factor(stage.optimiser_config, number / stage.steps_per_epoch, stage.epochs),
             )
             loss, accuracy = train_step(stage, number)
+            if not isfinite(loss):
+                raise _diverged(stage, run, number, f"its loss is {loss}")
             state["step"] += 1
             state["loss"] += loss
             state["accuracy"] += accuracy
@@ -90,11 +94,13 @@ def fit(stage: Stage, run: TrainingFiles) -> None:
             )
             advance(1, note=note + (f" best {100 * state['best']:.2f} %" if epoch else ""))
             if within + 1 == stage.steps_per_epoch:
+                if not _finite(stage.module):
+                    raise _diverged(stage, run, number, "its weights are no longer finite")
                 _end_epoch(stage, run, state, epoch + 1, time.monotonic() - began)
                 save()
                 run.write_metrics(state["metrics"])
                 saved = time.monotonic()
-            elif time.monotonic() - saved > CHECKPOINT_SECONDS:
+            elif time.monotonic() - saved > CHECKPOINT_SECONDS and _finite(stage.module):
                 save()
                 saved = time.monotonic()
     run.write_metrics(state["metrics"])
@@ -117,6 +123,22 @@ def train_step(stage: Stage, number: int) -> tuple[float, float]:
     distributed.all_reduce_mean_([loss.detach(), accuracy.detach(), *_found(stage.module)])
     stage.optimiser.step()
     return loss.item(), accuracy.item()
+
+
+def _finite(module: torch.nn.Module) -> bool:
+    return all(bool(parameter.isfinite().all()) for parameter in module.parameters())
+
+
+def _diverged(stage: Stage, run: TrainingFiles, number: int, what: str) -> UserError:
+    """Why training stops. All processes see the same loss and weights, so all stop, and none writes."""
+    total = stage.epochs * stage.steps_per_epoch
+    error = UserError(
+        f"{stage.title} stopped at step {number + 1} of {total}: {what}; lower the rate (optimiser.lr is "
+        f"{stage.optimiser_config.lr}) or look at the data (`fewset data verify`), and start anew with "
+        "--force; the last checkpoint is from before"
+    )
+    run.log(str(error))
+    return error
 
 
 def _found(module: torch.nn.Module) -> Iterator[Tensor]:

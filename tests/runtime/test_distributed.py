@@ -214,6 +214,37 @@ def test_a_process_that_hangs_is_given_up(tmp_path: Path) -> None:
         os.kill(int((tmp_path / "dying.pid").read_text()), signal.SIGKILL)
 
 
+DIVERGING = """
+from fewset.cli import app as cli
+from fewset.runtime import distributed
+from fewset.training import loop
+from fewset.training.episodic import MetaTraining
+loop.CHECKPOINT_SECONDS = 0.0
+step = MetaTraining.step
+def diverges(stage, number):
+    found = step(stage, number)
+    if distributed.rank() == 1 and number == 3:
+        found = found._replace(loss=found.loss * float("nan"))
+    return found
+MetaTraining.step = diverges
+cli.main()
+"""
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_a_loss_that_is_no_number_in_one_process_stops_all(tmp_path: Path) -> None:
+    (tmp_path / "feat.toml").write_text(recipe_text(recipe(epochs=1, tasks_per_epoch=20, tasks_per_step=2)))
+    (tmp_path / "diverging.py").write_text(DIVERGING)
+    done = torchrun(2, tmp_path / "diverging.py", "train", tmp_path / "feat.toml", "--out", tmp_path / "feat")
+    assert done.returncode != 0
+    assert done.stderr.count("stopped at step 4 of 10: its loss is nan") == 1  # the main process tells
+    assert "no sign of life" not in done.stderr
+    state = RunDirectory(tmp_path / "feat").load_checkpoint()
+    assert state is not None
+    assert state["step"] == 3
+    assert all(value.isfinite().all() for value in state["module"].values())
+
+
 # Without other processes
 
 

@@ -1,0 +1,118 @@
+"""The loop itself, on a stage that says what each step's loss is."""
+
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fewset.experiments.execute import execute
+from fewset.experiments.recipes import parse_recipe
+from fewset.runtime.errors import UserError
+from fewset.tasks.scores import Score
+from fewset.training import loop
+from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
+from fewset.training.loop import Step, fit
+from fewset.training.optimiser import OptimiserConfig, build_optimiser
+
+EPOCHS, STEPS = 3, 5
+
+
+class Scripted:
+    """A stage of one weight w, whose loss is w times the number of its step in a script, or 1."""
+
+    title, seed, epochs, steps_per_epoch = "scripted training", 0, EPOCHS, STEPS
+
+    def __init__(self, script: dict[int, float]) -> None:
+        self.script = script
+        self.model: Any = nn.Linear(1, 1, bias=False)
+        nn.init.ones_(self.model.weight)
+        self.module = self.model
+        self.optimiser_config = OptimiserConfig(kind="sgd", lr=0.007, momentum=0.9, schedule="constant")
+        self.optimiser = build_optimiser(self.optimiser_config, self.model.parameters(), ())
+        self.steps = 0
+
+    def step(self, number: int) -> Step:
+        self.steps += 1
+        return Step(self.script.get(number, 1.0) * self.model.weight.sum(), torch.tensor(0.5))
+
+    def validate(self) -> Score:
+        return Score.of(np.full(3, 0.5))
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*.*")}
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9], ids=["a checkpoint each step", "a checkpoint each epoch"])
+@pytest.mark.parametrize("loss", [nan, inf, -inf])
+def test_a_loss_that_is_no_number_stops_the_training(
+    loss: float, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", seconds)
+    stopped, whole = Scripted({STEPS + 2: loss}), Scripted({})
+    with pytest.raises(UserError, match=rf"step {STEPS + 3} .*loss is {loss}; lower .*0\.007.*the data"):
+        fit(stopped, TrainingFiles(tmp_path))
+    assert stopped.steps == STEPS + 3
+    assert f"loss is {loss}" in (tmp_path / "log.txt").read_text()
+    state = TrainingFiles(tmp_path).load_checkpoint()
+    assert state is not None
+    assert state["step"] == (STEPS if seconds else STEPS + 2)
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
+    assert set(files(tmp_path)) == {str(CHECKPOINT), "metrics.jsonl", "log.txt"}
+    fit(whole, TrainingFiles(tmp_path))  # the checkpoint is good: one with the same weights goes on from it
+    assert whole.steps == (EPOCHS * STEPS) - state["step"]
+    assert torch.isfinite(whole.model.weight).all()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+@pytest.mark.parametrize("last", [STEPS - 1, EPOCHS * STEPS - 1])
+def test_weights_that_are_no_numbers_are_never_kept(
+    last: int, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of which the loss is finite, and the gradient is not: the next step would tell, or none does."""
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", seconds)
+    stage = Scripted({})
+    step = stage.step
+
+    def with_bad_gradient(number: int) -> Step:
+        loss, accuracy = step(number)
+        if number == last:
+            loss.register_hook(lambda gradient: gradient * nan)
+        return Step(loss, accuracy)
+
+    monkeypatch.setattr(stage, "step", with_bad_gradient)
+    with pytest.raises(UserError, match=f"step {last + 1} .*weights"):
+        fit(stage, TrainingFiles(tmp_path))
+    state = TrainingFiles(tmp_path).load_checkpoint()
+    if state is not None:
+        assert state["step"] <= last
+        assert torch.isfinite(state["module"]["weight"]).all()
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_a_run_that_diverges_is_unfinished_and_starts_anew_by_force(tmp_path: Path) -> None:
+    def recipe(rate: float) -> Any:
+        table = {"epochs": 2, "batch": 37, "validation_query": 5, "validation_tasks": 5, "augment": []}
+        optimiser = {"kind": "sgd", "lr": rate, "schedule": "constant"}
+        return parse_recipe(
+            {
+                "name": "pre",
+                "data": {"set": "tiny"},
+                "model": {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}},
+                "pretrain": {**table, "optimiser": optimiser},
+                "evaluate": {"way": 3, "query": 3, "tasks": 5},
+            }
+        )
+
+    run = tmp_path / "pre"
+    with pytest.raises(UserError, match=r"loss is (nan|inf)"):
+        execute(recipe(1e30), "pretrain", run)
+    assert not (run / "model.safetensors").exists()
+    assert not (run / "result.json").exists()
+    with pytest.raises(UserError, match="the recipe differs"):
+        execute(recipe(1e-3), "pretrain", run, resume=True)
+    assert execute(recipe(1e-3), "pretrain", run, force=True)["tasks"] == 5
