@@ -4,15 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewset.runtime.errors import UserError
-from fewset.tasks.hold_out import hold_out
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec
-
-
-def shuffled_labels(counts: list[int], seed: int = 0) -> np.ndarray:
-    """Labels that are neither sorted nor contiguous, `counts` items of each class."""
-    labels = np.repeat(10 * np.arange(len(counts)) + 3, counts)
-    return np.random.default_rng(seed).permutation(labels)
+from tests.helpers.labels import shuffled_labels
 
 
 @settings(max_examples=50, deadline=None)
@@ -80,12 +74,6 @@ def test_the_class_with_too_few_items_is_named() -> None:
     index = ClassIndex(np.repeat([0, 1, 2], [9, 4, 9]), ["ash", "birch", "cedar"])
     with pytest.raises(UserError, match=r"class 'birch' has 4 items, but shot \+ query = 6"):
         sample_tasks(index, TaskSpec(way=2, shot=1, query=5), 0, 1)
-
-
-@pytest.mark.parametrize("name", ["way", "shot", "query", "tasks"])
-def test_a_spec_refuses_zero(name: str) -> None:
-    with pytest.raises(UserError, match=f"{name} is 0, expected 1 or more"):
-        TaskSpec(**{name: 0})
 
 
 # Origins and domains
@@ -240,38 +228,3 @@ def test_queries_of_every_class() -> None:
     np.testing.assert_allclose(counts, expected, atol=5 * np.sqrt(0.25 / 501))
     with pytest.raises(UserError, match="has 7 items"):
         sample_every_class(ClassIndex(labels), 8, 3, 0, 1)
-
-
-# Held-out items
-
-
-def test_held_out_items_are_a_share_of_each_class() -> None:
-    labels = np.random.default_rng(0).permutation(np.repeat([3, 5, 8], [600, 40, 13]))
-    parts = hold_out(labels)
-    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(653))
-    for part, counts in zip(parts, [(450, 30, 10), (75, 5, 1), (75, 5, 2)], strict=True):
-        assert (part == np.sort(part)).all()
-        assert np.bincount(labels[part])[[3, 5, 8]].tolist() == list(counts)
-
-
-def test_held_out_items_depend_on_the_seed_and_on_the_own_class_alone() -> None:
-    labels = shuffled_labels([40, 40, 40])
-    first, again, other = hold_out(labels), hold_out(labels), hold_out(labels, seed=1)
-    for one, same, another in zip(first, again, other, strict=True):
-        np.testing.assert_array_equal(one, same)
-        assert not np.array_equal(one, another)
-    alone = hold_out(labels[labels == 13])
-    for part, expected in zip(alone, first, strict=True):
-        np.testing.assert_array_equal(np.flatnonzero(labels == 13)[part], expected[labels[expected] == 13])
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.5])
-def test_a_share_is_between_0_and_1(share: float) -> None:
-    with pytest.raises(UserError, match="expected a number between 0 and 1"):
-        hold_out(np.repeat([0, 1], 7), share)
-
-
-@pytest.mark.parametrize(("share", "held"), [(0.1, 1), (0.95, 7)])
-def test_a_share_leaves_items_on_every_side(share: float, held: int) -> None:
-    with pytest.raises(UserError, match=f"of the 7 items of class 4 are {held}, expected at least 2"):
-        hold_out(np.repeat([4], 7), share)
