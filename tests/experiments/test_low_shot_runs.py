@@ -18,7 +18,8 @@ from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.weights import load
 from fewset.report.results import read_result
 from tests.helpers.command_line import fail, options, succeed
-from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, save_hdf5, save_npz
+from tests.helpers.feature_files import save_hdf5, save_npz
+from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN
 from tests.helpers.low_shot import NAMES, oracle
 
 TRAIN = [

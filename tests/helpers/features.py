@@ -1,10 +1,5 @@
-"""Tables of features and the files that they come from. Every size is another prime, or nearly."""
+"""Tables of features and models on them."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import h5py
 import numpy as np
 from torch import nn
 
@@ -20,8 +15,6 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 
 SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
-
-Save = Callable[[Path, dict[str, Any]], Path]
 
 
 def make_table(
@@ -56,27 +49,6 @@ def make_table(
         command="none",
     )
     return open_features(name)
-
-
-def save_npz(path: Path, content: dict[str, Any]) -> Path:
-    path = path.with_suffix(".npz")
-    np.savez(path, **content)
-    return path
-
-
-def save_compressed(path: Path, content: dict[str, Any]) -> Path:
-    path = path.with_suffix(".npz")
-    np.savez_compressed(path, **content)
-    return path
-
-
-def save_hdf5(path: Path, content: dict[str, Any]) -> Path:
-    path = path.with_suffix(".hdf5")
-    with h5py.File(path, "w") as file:
-        for key, value in content.items():
-            value = np.asarray(value)
-            file[key] = value.astype(h5py.string_dtype()) if value.dtype.kind == "U" else value
-    return path
 
 
 def feature_model(adapter: nn.Module | None = None, transform: str = "none") -> FewShotModel:
