@@ -35,9 +35,7 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
     model = image_embedder(load_weights(path)[0], f"the encoder {source!r}")
     backbone: Any = model.backbone
     size, place = model.input_size, pick_device(device)
-    preprocessing = Preprocessing(
-        size, size, mean=backbone.mean, std=backbone.std, shorter=size, resample=BILINEAR
-    )
+    preprocessing = Preprocessing(size, size, size, mean=backbone.mean, std=backbone.std, resample=BILINEAR)
     tried_on = torch.randint(256, (2, 3, size, size), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         folded = model.folded(tried_on.to(torch.uint8)).to(place)

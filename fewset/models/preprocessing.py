@@ -20,10 +20,15 @@ PilImage = Any
 
 Channels = tuple[float, float, float]
 
-NEAREST, LANCZOS, BILINEAR, BICUBIC, BOX, HAMMING = range(6)
+IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
+IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
+
+FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
 """Pillow's numbers for its filters; all but the first are antialiased."""
 
-_MODES = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV"}
+BILINEAR, BICUBIC = FILTERS["bilinear"], FILTERS["bicubic"]
+
+_MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV"}
 _MODES_OF_16_BITS = {"I;16", "I;16L", "I;16B", "I;16N"}
 _LONGEST = (
     8  # times the shorter side: what is beyond is cut off before resizing, or memory would be unbounded
@@ -34,43 +39,58 @@ _LONGEST = (
 class Preprocessing:
     """What is done to an image before a network sees it; it belongs to the weights.
 
-    With `shorter` the shorter side is resized to so many pixels, and the centre of `height` by `width` is
-    cropped; without, the whole image is stretched to that size. Pixels times `scale`, less `mean`, divided
-    by `std`, are the network's input.
+    `resize` is the number of pixels that the shorter side becomes, or the height and width that the whole
+    image is stretched to. Then the centre of `height` by `width` is cropped. Pixels times `scale`, less
+    `mean`, divided by `std`, are the network's input.
     """
 
     height: int
     width: int
+    resize: int | tuple[int, int]
     mean: Channels
     std: Channels
-    shorter: int | None = None
     resample: int = BICUBIC
     scale: float = 1 / 255
 
     def __post_init__(self) -> None:
-        sizes = (self.height, self.width, *([] if self.shorter is None else [self.shorter]))
-        if min(sizes) < 1 or (self.shorter is not None and self.shorter < max(self.height, self.width)):
+        if not (0 < self.height <= self._least[0] and 0 < self.width <= self._least[1]):
             raise UserError(
-                f"images are resized to {self.shorter} and cropped to {self.height} x {self.width} pixels: "
-                "expected at least 1, and no crop beyond the resized image"
+                f"the crop is {self.height} x {self.width} pixels, but images are resized to {self.resize}: "
+                "expected a crop of at least 1 pixel that is no larger"
             )
-        if self.resample not in range(6):
+        if self.resample not in FILTERS.values():
             raise UserError(
                 f"the resampling filter is {self.resample!r}, expected Pillow's number of it, 0 to 5"
             )
-        if not all(value > 0 for value in (*self.std, self.scale)):
-            raise UserError(f"the deviations {self.std} and the scale {self.scale} must be above 0")
+        if not len(self.mean) == len(self.std) == 3 or min(*self.std, self.scale) <= 0:
+            raise UserError(
+                f"mean {self.mean}, deviation {self.std}, scale {self.scale}: expected three means, three "
+                "deviations above 0 and a scale above 0"
+            )
 
     def pixels(self, image: PilImage) -> UInt8[np.ndarray, "height width 3"]:
         """The pixels of one image, whatever its mode and size, before their normalisation."""
         image = to_rgb(image)
-        if self.shorter is None:
-            return np.asarray(image.resize((self.width, self.height), self.resample))
-        image = _without_far_ends(image)
-        side = min(image.size)
-        resized = image.resize(tuple(self.shorter * length // side for length in image.size), self.resample)
+        if isinstance(self.resize, int):
+            image = _without_far_ends(image)
+        resized = image.resize(self._resized(*image.size), self.resample)
         left, top = (resized.width - self.width) // 2, (resized.height - self.height) // 2
         return np.asarray(resized.crop((left, top, left + self.width, top + self.height)))
+
+    @property
+    def least(self) -> int:
+        """Pixels that the shorter side of an image should have: fewer are enlarged."""
+        return min(self._least)
+
+    @property
+    def _least(self) -> tuple[int, int]:
+        return (self.resize, self.resize) if isinstance(self.resize, int) else self.resize
+
+    def _resized(self, width: int, height: int) -> tuple[int, int]:
+        if not isinstance(self.resize, int):
+            return self.resize[1], self.resize[0]
+        side = min(width, height)
+        return self.resize * width // side, self.resize * height // side
 
     def affine(self) -> tuple[Channels, Channels]:
         """The factor and the summand a channel that normalise pixels of 0 to 255."""
@@ -95,7 +115,7 @@ def to_rgb(image: PilImage) -> PilImage:
         return image
     if image.mode in _MODES_OF_16_BITS:
         # Pillow's own conversion clips at 255 instead of scaling.
-        image = image.point([(255 * value + 32767) // 65535 for value in range(65536)], "L")
+        image = image.convert("I").point(lambda value: value * (255 / 65535) + 0.5).convert("L")
     if image.mode not in _MODES:
         raise UserError(f"pixels of type {image.mode!r}; expected grey, RGB or CMYK of 8 or 16 bits")
     if not image.has_transparency_data:

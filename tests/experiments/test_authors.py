@@ -24,8 +24,8 @@ import fewset
 from fewset.cli import app as cli
 from fewset.data.images.store import set_path, write_store
 from fewset.experiments.authors import BACKBONES, METHODS, load_authors_checkpoint, read_tensors
-from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD
 from fewset.models.model import FewShotModel
+from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
 from fewset.runtime.errors import UserError
 from tests.helpers import published
 

@@ -8,14 +8,12 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from fewset.models.preprocessing import to_rgb
 from fewset.runtime.errors import UserError
 
 # Not every format that Pillow knows: some start other programs (EPS) or hold no pixels.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-
-_MODES = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr"}
-_MODES_OF_16_BITS = {"I;16", "I;16L", "I;16B", "I;16N"}
 
 
 class BadImage(Exception):  # noqa: N818 - it is the image that is bad; the program goes on
@@ -57,7 +55,7 @@ def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = 
                 part = _crop(image, box)
                 side = min(part.size)
             ImageOps.exif_transpose(part, in_place=True)
-            square = ImageOps.fit(_to_rgb(part), (size, size), Image.Resampling.BILINEAR)
+            square = ImageOps.fit(to_rgb(part), (size, size), Image.Resampling.BILINEAR)
     except BadImage:
         raise
     except UnidentifiedImageError as error:
@@ -109,16 +107,3 @@ def _refuse_bomb(image: Image.Image) -> None:
         raise BadImage(
             f"decompression bomb? {image.width} x {image.height} pixels are more than the limit of {limit}"
         )
-
-
-def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode in _MODES_OF_16_BITS:
-        # Pillow's own conversion clips at 255 instead of scaling.
-        wide = np.asarray(image).astype(np.uint32)
-        image = Image.fromarray(((wide * 255 + 32767) // 65535).astype(np.uint8))
-    if image.mode not in _MODES:
-        raise BadImage(f"pixels of type {image.mode!r}; expected grey, RGB or CMYK of 8 or 16 bits")
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")

@@ -11,12 +11,8 @@ from typing import Protocol
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.models.preprocessing import Channels
 from fewset.runtime.registry import Registry
-
-Channels = tuple[float, float, float]
-
-IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
-IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 
 
 class Backbone(Protocol):

@@ -3,8 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels, register_backbone
+from fewset.models.backbones import register_backbone
 from fewset.models.layers.pixels import PixelBlock
+from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
 from fewset.runtime.errors import UserError, unknown_name
 
 

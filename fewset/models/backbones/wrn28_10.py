@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels, register_backbone
+from fewset.models.backbones import register_backbone
+from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 
 class Block(nn.Module):

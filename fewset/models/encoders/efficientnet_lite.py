@@ -18,7 +18,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from fewset.models.encoders import register_encoder
 from fewset.models.encoders.network import NetworkEncoder
-from fewset.models.preprocessing import Preprocessing
+from fewset.models.preprocessing import BICUBIC, Preprocessing
 from fewset.runtime.errors import UserError
 
 DIM = 1280
@@ -155,8 +155,9 @@ def load_efficientnet_lite(name: str, device: torch.device) -> NetworkEncoder:
             f"{weights} does not hold the weights of {name} ({reason}); install it anew"
         ) from None
     network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    side = variant.size
     preprocessing = Preprocessing(
-        variant.size, variant.size, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, shorter=variant.size
+        side, side, resize=(side, side), mean=(127 / 255,) * 3, std=(128 / 255,) * 3, resample=BICUBIC
     )
     return NetworkEncoder(name, DIM, preprocessing.digest([weights]), preprocessing, network, device)
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float, Float32, UInt8
 from torch import Tensor
 
 from fewset.models.preprocessing import PilImage, Preprocessing
 from fewset.runtime.devices import send
+from fewset.runtime.errors import UserError
 
 _BATCH_PIXELS = 2**20  # embedded at once: 20 images of 224 pixels a side
 
@@ -27,21 +28,49 @@ class NetworkEncoder:
 
     @property
     def input_size(self) -> int:
-        size = self.preprocessing
-        return size.shorter or max(size.height, size.width)
+        return self.preprocessing.least
 
     @torch.inference_mode()
     def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]:
         rows = np.empty((len(images), self.dim), dtype=np.float32)
         batch = max(1, _BATCH_PIXELS // (self.preprocessing.height * self.preprocessing.width))
-        factor, summand = (
-            torch.tensor(values, device=self.device).view(1, 3, 1, 1)
-            for values in self.preprocessing.affine()
-        )
         for start in range(0, len(images), batch):
             stop = min(start + batch, len(images))
             pixels = np.stack([self.preprocessing.pixels(images[index]) for index in range(start, stop)])
-            # Pixels lie together, their channels last, and stay so: the layout of fast convolutions.
-            prepared = send(torch.from_numpy(pixels), self.device).permute(0, 3, 1, 2)
-            rows[start:stop] = self.network(prepared.mul(factor).add_(summand)).cpu().numpy()
+            prepared = normalise(pixels, self.preprocessing, self.device)
+            rows[start:stop] = self.network(prepared).cpu().numpy()
         return rows
+
+
+def normalise(
+    pixels: UInt8[np.ndarray, "B H W 3"], preprocessing: Preprocessing, device: torch.device
+) -> Float[Tensor, "B 3 H W"]:
+    """Pixels as the network wants them; channels stay last in memory, the layout of fast convolutions."""
+    factor, summand = (
+        torch.tensor(values, device=device).view(1, 3, 1, 1) for values in preprocessing.affine()
+    )
+    return send(torch.from_numpy(pixels), device).permute(0, 3, 1, 2).mul(factor).add_(summand)
+
+
+@torch.inference_mode()
+def tried(
+    network: Callable[[Tensor], Tensor], preprocessing: Preprocessing, device: torch.device, source: object
+) -> int:
+    """The number of features of a network that others have made, after two images went through it, twice."""
+    noise = np.random.default_rng(0).integers(256, size=(2, preprocessing.height, preprocessing.width, 3))
+    images = normalise(noise.astype(np.uint8), preprocessing, device)
+    try:
+        first, second = network(images), network(images)
+    except UserError:
+        raise
+    except Exception as error:  # somebody else's network may raise anything
+        reason = " ".join(str(error).split())
+        size = f"{preprocessing.height} x {preprocessing.width}"
+        raise UserError(f"{source} does not embed an image of {size} pixels: {reason}") from error
+    if first.ndim != 2 or len(first) != 2:
+        raise UserError(f"{source} gives {tuple(first.shape)} for two images, expected two rows of features")
+    if not (first.isfinite().all() and torch.allclose(first, second, rtol=1e-3, atol=1e-3)):
+        raise UserError(
+            f"{source} gives other features each time, or none that are finite; choose another model"
+        )
+    return first.shape[1]

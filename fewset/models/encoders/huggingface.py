@@ -1,0 +1,180 @@
+"""`hf:DIRECTORY`: a vision model of the transformers library, as saved by it or downloaded from the Hub.
+
+DINOv2, SigLIP, CLIP, ViT, ConvNeXt, ResNet and their like. Only safetensors are read, nothing is downloaded,
+no code of a model is run. `preprocessor_config.json` is read here, as some models' own processors need
+torchvision.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewset.models.encoders import register_encoder
+from fewset.models.encoders.network import NetworkEncoder, tried
+from fewset.models.preprocessing import BILINEAR, Channels, Preprocessing
+from fewset.runtime.errors import UserError
+from fewset.runtime.extras import import_extra
+
+_CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
+_STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
+_CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt crops nothing
+
+
+@register_encoder("hf:")
+def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
+    """The encoder in a directory with `config.json`, `preprocessor_config.json` and `model*.safetensors`."""
+    path = Path(directory)
+    weights = _weights(path)
+    preprocessing = read_preprocessing(path)
+    model, has_pooler = _load(path)
+    model.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
+    network = _network(model, has_pooler)
+    dim = tried(network, preprocessing, device, path)
+    digest = preprocessing.digest([path / _CONFIG, *weights])
+    return NetworkEncoder(f"hf:{path.resolve()}", dim, digest, preprocessing, network, device)
+
+
+def read_preprocessing(path: Path) -> Preprocessing:
+    """The settings of `preprocessor_config.json`; what fewset does not do is refused, never left out.
+
+    Where a file names no filter it is bilinear, as the first files of ViT mean it. Where the shorter side is
+    resized and nothing is cropped, the central square is taken.
+    """
+    file, settings = _settings(path)
+    asked = {key for key in settings if key.startswith("do_") and settings[key]} - _STEPS
+    asked |= {"rescale_offset"} if settings.get("rescale_offset") else set()
+    if asked:
+        raise UserError(
+            f"{file} asks for {', '.join(sorted(asked))}, which fewset does not do; take another model"
+        )
+    if not settings.get("do_resize", True):
+        raise UserError(f"{file} says do_resize = false, but images of all sizes come; set it, and size")
+    try:
+        (height, width), resize = _sizes(settings)
+        normalised = settings.get("do_normalize", True)
+        return Preprocessing(
+            height,
+            width,
+            resize,
+            mean=_channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
+            std=_channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
+            resample=settings.get("resample", BILINEAR),
+            scale=settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0,
+        )
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            f"{file} is not understood ({error!r}); expected size, image_mean and image_std as the "
+            "processors of ViT, CLIP, SigLIP, DINOv2 and ConvNeXt write them"
+        ) from None
+
+
+def _sizes(settings: Mapping[str, Any]) -> tuple[tuple[int, int], int | tuple[int, int]]:
+    """Height and width of the crop, and what the image is resized to before; old files have bare numbers."""
+    kind = settings.get("image_processor_type") or settings.get("feature_extractor_type") or ""
+    convnext = "ConvNext" in kind or "crop_pct" in settings
+    crops = settings.get("do_center_crop", "crop_size" in settings) and not convnext
+    size = settings["size"]
+    if isinstance(size, int):
+        size = {"shortest_edge": size} if crops or convnext else {"height": size, "width": size}
+    resize = size["shortest_edge"] if "shortest_edge" in size else (size["height"], size["width"])
+    square = (resize, resize) if isinstance(resize, int) else resize
+    if convnext and isinstance(resize, int):
+        return square, square if resize >= _CONVNEXT_STRETCHES else int(
+            resize / (settings.get("crop_pct") or 0.875)
+        )
+    if not crops:
+        return square, resize
+    crop = settings["crop_size"]
+    return (crop, crop) if isinstance(crop, int) else (crop["height"], crop["width"]), resize
+
+
+def _channels(values: Any) -> Channels:
+    red, green, blue = map(float, values)
+    return red, green, blue
+
+
+def _settings(path: Path) -> tuple[Path, dict[str, Any]]:
+    """The settings of the processor, which newer directories have as a part of another file."""
+    alone, among_others = path / "preprocessor_config.json", path / "processor_config.json"
+    file = alone if alone.exists() or not among_others.exists() else among_others
+    if not file.exists():
+        raise UserError(f"there is no {file}, which says how images are prepared; download it with the model")
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        return file, dict(settings if file == alone else settings["image_processor"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{file} does not hold the settings of an image processor: {error!r}") from None
+
+
+def _weights(path: Path) -> list[Path]:
+    if not path.is_dir():
+        raise UserError(
+            f"there is no directory {path}, and fewset downloads nothing: with `hf download {path} "
+            "--local-dir DIR` it can be fetched from the Hub, then name hf:DIR"
+        )
+    weights = sorted(path.glob(_WEIGHTS))
+    if not weights:
+        pickled = "only pickled ones, which can run code" if list(path.glob("*.bin")) else "none"
+        raise UserError(
+            f"{path} has no weights in {_WEIGHTS} ({pickled}); where you trust them, save them again with "
+            "transformers' AutoModel.from_pretrained(OLD).save_pretrained(NEW)"
+        )
+    return weights
+
+
+def _load(path: Path) -> tuple[Any, bool]:
+    """The model, and whether its pooler has weights: a classifier is saved without, it would be random."""
+    transformers = import_extra("transformers", "hf")
+    try:
+        with _silent(transformers.utils.logging):
+            model, report = transformers.AutoModel.from_pretrained(
+                path,
+                dtype=torch.float32,
+                local_files_only=True,
+                output_loading_info=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+            )
+    except Exception as error:  # a damaged file makes the libraries raise almost anything
+        reason = " ".join(str(error).split())
+        raise UserError(f"transformers cannot load {path}: {reason or type(error).__name__}") from error
+    pooler = {name for name in report["missing_keys"] if name.startswith("pooler.")}
+    wrong = sorted({*map(str, report["missing_keys"]), *map(str, report["mismatched_keys"])} - pooler)
+    if wrong:
+        raise UserError(
+            f"the weights in {path} lack {', '.join(wrong[:3])}, or have another shape; get them anew"
+        )
+    return model, not pooler
+
+
+def _network(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
+    """Images to rows: the pooled output, or the class token of a model that pools nothing."""
+    run = getattr(model, "get_image_features", model)  # of models for images and text
+
+    def embed(images: Tensor) -> Tensor:
+        output = run(pixel_values=images)
+        if isinstance(output, Tensor):
+            return output
+        pooled: Tensor | None = output.get("pooler_output") if has_pooler else None
+        return output.last_hidden_state[:, 0] if pooled is None else pooled.flatten(1)
+
+    return embed
+
+
+@contextmanager
+def _silent(logging: Any) -> Iterator[None]:
+    """No progress bar, no advice."""
+    bar, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()

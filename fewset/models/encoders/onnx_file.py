@@ -1,0 +1,129 @@
+"""`onnx:FILE`: any network in an ONNX file, computed by onnxruntime.
+
+The file takes normalised images (B, 3, H, W) in float32. Its first output of shape (B, D) is the embedding;
+if there is none, the average over the positions of its first output of shape (B, D, h, w). `FILE.json` beside
+it says how images are prepared; every key may be left out, then it is as here:
+
+    {"size": 224, "resize": 224, "stretch": false, "resample": "bicubic",
+     "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 0.00392156862745098}
+
+The shorter side becomes `resize` pixels (if not said, as many as `size`), or with `stretch` both sides; the
+central square of `size` is cropped; pixels times `scale`, less `mean`, divided by `std`, are the input.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fewset.models.encoders import register_encoder
+from fewset.models.encoders.network import NetworkEncoder, tried
+from fewset.models.preprocessing import FILTERS, IMAGENET_MEAN, IMAGENET_STD, Channels, Preprocessing
+from fewset.runtime.errors import UserError
+from fewset.runtime.extras import import_extra
+from fewset.runtime.parsing import parse
+
+
+@dataclass(frozen=True)
+class OnnxSettings:
+    """The keys of `FILE.json`."""
+
+    size: int = 224
+    resize: int | None = None
+    stretch: bool = False
+    resample: Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"] = "bicubic"
+    mean: Channels = IMAGENET_MEAN
+    std: Channels = IMAGENET_STD
+    scale: float = 1 / 255
+
+    def preprocessing(self) -> Preprocessing:
+        side = self.resize or self.size
+        return Preprocessing(
+            self.size,
+            self.size,
+            (side, side) if self.stretch else side,
+            mean=self.mean,
+            std=self.std,
+            resample=FILTERS[self.resample],
+            scale=self.scale,
+        )
+
+
+@register_encoder("onnx:")
+def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
+    """The encoder of an ONNX file, and of `FILE.json` beside it."""
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; expected onnx:FILE with an ONNX file")
+    preprocessing = _settings(path).preprocessing()
+    network = _network(_session(path, device), path)
+    dim = tried(network, preprocessing, device, path)
+    # Large weights lie in a second file, by the habit of exporters under one of these names.
+    parts = [path, path.with_name(f"{path.name}.data"), path.with_name(f"{path.name}_data")]
+    digest = preprocessing.digest(part for part in parts if part.exists())
+    return NetworkEncoder(f"onnx:{path.resolve()}", dim, digest, preprocessing, network, device)
+
+
+def _settings(path: Path) -> OnnxSettings:
+    file = path.with_name(f"{path.name}.json")
+    if not file.exists():
+        raise UserError(
+            f'there is no {file}, which says how images are prepared; write for example {{"size": 224, '
+            '"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]} into it'
+        )
+    try:
+        table = dict(json.loads(file.read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{file} is not a JSON table: {error}") from None
+    return parse(OnnxSettings, table, what=f"file {file}")
+
+
+def _session(path: Path, device: torch.device) -> Any:
+    onnxruntime = import_extra("onnxruntime", "onnx")
+    provider = "CUDAExecutionProvider" if device.type == "cuda" else "CPUExecutionProvider"
+    if provider not in onnxruntime.get_available_providers():
+        raise UserError(f"onnxruntime has no {provider} here: pip install onnxruntime-gpu, or --device cpu")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=[provider])
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise UserError(
+            f"{path} is not an ONNX file that onnxruntime runs: {' '.join(str(error).split())}"
+        ) from None
+
+
+def _network(session: Any, path: Path) -> Callable[[Tensor], Tensor]:
+    """The session as a function; a fixed batch is met by parts of that size, the last one filled up."""
+    image, *others = session.get_inputs()
+    if others or image.type != "tensor(float)" or len(image.shape) != 4:
+        got = ", ".join(f"{each.name} {each.type} {each.shape}" for each in session.get_inputs())
+        raise UserError(f"{path} takes {got}; expected one input: float32 images (B, 3, H, W)")
+    fixed = image.shape[0] if isinstance(image.shape[0], int) else 0
+
+    def embed(images: Tensor) -> Tensor:
+        batch = np.ascontiguousarray(images.cpu().numpy())
+        step = fixed or len(batch)
+        batch = np.pad(batch, ((0, -len(batch) % step), (0, 0), (0, 0), (0, 0)))
+        parts = [
+            _rows(session.run(None, {image.name: part}), path) for part in np.split(batch, len(batch) // step)
+        ]
+        return torch.from_numpy(np.concatenate(parts)[: len(images)])
+
+    return embed
+
+
+def _rows(outputs: list[np.ndarray], path: Path) -> np.ndarray:
+    flat = [output for output in outputs if output.ndim == 2]
+    maps = [output for output in outputs if output.ndim == 4]
+    if flat:
+        return flat[0]
+    if maps:
+        return np.asarray(maps[0].mean(axis=(2, 3)))
+    shapes = ", ".join(str(output.shape) for output in outputs)
+    raise UserError(f"{path} gives outputs of shape {shapes}; expected one of shape (B, D) or (B, D, h, w)")

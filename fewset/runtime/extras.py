@@ -1,0 +1,16 @@
+"""Libraries that only some users need: imported where they are used, asked for by the name of an extra."""
+
+from importlib import import_module
+from typing import Any
+
+from fewset.runtime.errors import UserError
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """The module, or an error that names what to install: `pip install 'fewset[EXTRA]'`."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"{module} is not installed or does not import ({error}): pip install 'fewset[{extra}]'"
+        ) from None
