@@ -15,7 +15,7 @@ from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import Result, evaluate_run, read_result
 from fewset.experiments.recipes import read_recipe, recipe_text
-from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
+from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory, State
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.experiments.zoo import released_models
 from fewset.models.heads import FittedHead
@@ -48,29 +48,28 @@ def execute(
 ) -> Result:
     """Run a recipe to its end in the directory `out`; returns what `result.json` there holds.
 
-    `say` is given what the user should know at once.
+    With `resume` a run that was stopped goes on, and the result of a finished one comes back; with `force` it
+    starts anew. `echo` is given what the user should know at once.
     """
     config: Any = getattr(recipe, kind)
     if config is None:
         other = "train" if kind == "pretrain" else "pretrain"
         raise UserError(f"recipe {recipe.name!r} has no [{kind}] table; use `fewset {other}`")
-    run = RunDirectory(out)
-    if resume and distributed.on_main_process(lambda: run.state) == "finished":
+    if resume and force:
+        raise UserError("--resume goes on with a run, --force starts anew; give one of them")
+    run, recipe = RunDirectory(out), with_dim(recipe)
+    if resume and distributed.on_main_process(lambda: _resumed_state(run, recipe)) == "finished":
         return read_result(out)
     if recipe.init and out.resolve() in ((out.parent / recipe.init).resolve(), Path(recipe.init).resolve()):
         raise UserError(f"{out} would start from itself; name the new run with --set name=NAME or --out")
-    recipe = with_dim(recipe)
     where = pick_device(device)
     precision, note = usable_precision(config.precision, where)
     changes: Any = {kind: replace(config, precision=precision)}
     stage = stage_for(replace(recipe, **changes), out.parent, where)
 
     def begin() -> None:
-        text = recipe_text(recipe)
-        if resume and (out / RECIPE).exists() and read_recipe(out / RECIPE) == recipe:
-            text = (out / RECIPE).read_text(encoding="utf-8")  # of a version that did not know every key
-        processes = distributed.world_size()
-        run.begin(text, resume, force, device=str(where), precision=precision, processes=processes)
+        environment = {"device": str(where), "precision": precision, "processes": distributed.world_size()}
+        run.begin(recipe_text(recipe), resume, force, **environment)
 
     distributed.on_main_process(begin)
     start = _start(stage.model, _find_init(recipe.init, out.parent)) if recipe.init else ""
@@ -81,6 +80,17 @@ def execute(
     _fit_head(stage.model, recipe)
     distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
     return evaluate_run(out, device=device)
+
+
+def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
+    """The state of a run to go on with, which must be one of the same recipe."""
+    file = run.path / RECIPE
+    if run.state != "new" and not (file.exists() and read_recipe(file) == recipe):
+        raise UserError(
+            f"the recipe differs from {file}: resume with the same recipe and the same --set, or start anew "
+            "with --force"
+        )
+    return run.state
 
 
 def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage:

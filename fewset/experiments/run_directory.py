@@ -1,5 +1,7 @@
 """A run directory: what it holds, when it may be written to, and the checkpoint inside it."""
 
+import re
+from pathlib import Path
 from typing import Literal
 
 from fewset.runtime.errors import UserError
@@ -8,9 +10,16 @@ from fewset.runtime.machine import describe
 from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 
 RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
-ENVIRONMENT = "environment.json"
+ENVIRONMENT, RESULTS = "environment.json", "results"
 
 State = Literal["new", "unfinished", "finished"]
+
+_ARRAYS = r"examples\.npz|per_task(_\w+)?\.npy"  # beside a result
+_WRITTEN = {  # the names of the files that a run and its evaluations write, by the folder they are in
+    Path(): "|".join((*map(re.escape, (RESULT, WEIGHTS, METRICS, LOG, ENVIRONMENT)), _ARRAYS)),
+    Path(RESULTS): rf".+-seed\d+\.(json|{_ARRAYS})",
+    CHECKPOINT.parent: re.escape(CHECKPOINT.name),
+}
 
 
 class RunDirectory(TrainingFiles):
@@ -25,8 +34,8 @@ class RunDirectory(TrainingFiles):
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
         """Make the directory ready to be written to, or refuse with the remedy.
 
-        Starting anew removes only the files that a run writes, never the directory. `environment` is what
-        there is to say of it besides the machine.
+        Starting anew removes all files that a run and its evaluations have written, and no others.
+        `environment` is what there is to say of it besides the machine.
         """
         if self.state == "new":
             if self.path.exists() and any(self.path.iterdir()):
@@ -34,19 +43,24 @@ class RunDirectory(TrainingFiles):
                     f"{self.path} is not empty and not a run; choose another directory with --out"
                 )
         elif force:
-            for name in (RESULT, WEIGHTS, METRICS, LOG, ENVIRONMENT, RECIPE, CHECKPOINT):
-                (self.path / name).unlink(missing_ok=True)
+            self._clear()
         elif not resume:
             go_on = "" if self.state == "finished" else "--resume goes on, "
             raise UserError(
                 f"{self.path} holds a run that is {self.state}: {go_on}--force starts anew, "
                 "--out names another directory"
             )
-        elif (self.path / RECIPE).read_text(encoding="utf-8") != recipe:
-            raise UserError(
-                f"the recipe differs from {self.path / RECIPE}: resume with the same recipe and the same "
-                "--set, or start anew with --force"
-            )
-        if self.state == "new":
+        if force or self.state == "new":
             write_text(self.path / RECIPE, recipe)
         write_json(self.path / ENVIRONMENT, {**describe(), **environment})
+
+    def _clear(self) -> None:
+        """Remove what a run has written but its recipe: without one this would not be a run any more."""
+        (self.path / RESULT).unlink(missing_ok=True)  # first: from now on the run is unfinished
+        for folder, names in _WRITTEN.items():
+            directory = self.path / folder
+            for file in directory.glob("*"):
+                if re.fullmatch(rf"{names}|\.({names})\.\d+\.partial", file.name):
+                    file.unlink()
+            if folder.name and directory.is_dir() and not any(directory.iterdir()):
+                directory.rmdir()

@@ -1,0 +1,110 @@
+"""What of a run directory is a run's own, and when it may be written to."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fewset.experiments.evaluate import evaluate_run
+from fewset.experiments.execute import execute
+from fewset.experiments.recipes import parse_recipe
+from fewset.experiments.run_directory import RunDirectory
+from fewset.runtime.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("tiny_set", "tiny_table")
+
+MODEL = {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}}
+FEAT = {
+    "name": "feat",
+    "data": {"set": "tiny", "hold_out": 0.4},
+    "model": {**MODEL, "adapter": "attention"},
+    "train": {
+        "way": 3, "query": 2, "epochs": 1, "tasks_per_epoch": 2, "validation_way": 3, "validation_query": 2,
+        "validation_tasks": 5,
+    },
+    "evaluate": {"way": 3, "query": 3, "tasks": 5},
+}  # fmt: skip
+FEATURES = {
+    "name": "features",
+    "data": {"set": "tiny-features"},
+    "model": {"backbone": "features", "adapter": "attention"},
+    "train": {**FEAT["train"], "epochs": 0},
+    "evaluate": {"shot": 2, "tasks": 3},
+}
+SETTINGS = {
+    "standard": {},
+    "transductive": {"variant": "double-dagger"},
+    "generalised": {"validation_tasks": 5},
+    "cross-domain": {"support_domain": "even", "query_domain": "odd"},
+}
+MINE = {
+    "notes.txt", "results/notes.txt", "results/table.json", "results/mine/feat-seed0.json",
+    "checkpoint/notes.txt", "accuracy.npy", "figures/examples.npz",
+}  # fmt: skip
+
+
+def files(directory: Path) -> set[str]:
+    return {str(file.relative_to(directory)) for file in directory.rglob("*") if file.is_file()}
+
+
+def score_in_every_setting(run: Path) -> None:
+    for setting, options in SETTINGS.items():
+        evaluate_run(run, setting=setting, options=options, query=2, tasks=7)
+
+
+def test_force_clears_everything_that_a_run_left_and_nothing_else(tmp_path: Path) -> None:
+    run = tmp_path / "feat"
+    execute(parse_recipe(FEAT), "train", run)
+    score_in_every_setting(run)
+    for name in ("result.json", "results/a-seed0.json", "checkpoint/last.pt"):  # stopped while it was written
+        (run / name).with_name(f".{Path(name).name}.4711.partial").write_text("{")
+    left = files(run)
+    assert len(list((run / "results").glob("*.json"))) == len(SETTINGS)
+    assert {"examples.npz", "per_task.npy", "per_task_before.npy", "checkpoint/last.pt"} < left
+    for name in MINE:
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text(f"mine: {name}")
+    RunDirectory(run).begin("# new", resume=False, force=True)
+    assert files(run) == MINE | {"recipe.toml", "environment.json"}
+    for name in MINE:
+        assert (run / name).read_text() == f"mine: {name}"
+
+
+def test_force_leaves_no_empty_directories(tmp_path: Path) -> None:
+    run = tmp_path / "features"
+    execute(parse_recipe(FEATURES), "train", run)
+    evaluate_run(run, shot=1, tasks=2)
+    assert (run / "results").is_dir()
+    RunDirectory(run).begin("# new", resume=False, force=True)
+    assert {file.name for file in run.iterdir()} == {"recipe.toml", "environment.json"}
+
+
+def test_a_run_made_anew_has_no_results_of_the_old_one(tmp_path: Path) -> None:
+    run = tmp_path / "feat"
+    execute(parse_recipe(FEAT), "train", run)
+    score_in_every_setting(run)
+    plain = {**FEAT, "model": MODEL}
+    execute(parse_recipe(plain), "train", run, force=True)
+    result = json.loads((run / "result.json").read_text())
+    assert (result["examples"], result["before"]) == (None, None)
+    assert {"results", "examples.npz", "per_task_before.npy"}.isdisjoint(file.name for file in run.iterdir())
+
+
+@pytest.mark.parametrize("changes", [{"train": {**FEAT["train"], "epochs": 2}}, {"seed": 1}, {"method": "x"}])
+def test_a_finished_run_of_another_recipe_is_not_resumed(changes: dict, tmp_path: Path) -> None:
+    run = tmp_path / "feat"
+    done = execute(parse_recipe(FEAT), "train", run)
+    before = {name: (run / name).read_bytes() for name in files(run)}
+    with pytest.raises(UserError, match=r"the recipe differs from .*recipe\.toml.*--force"):
+        execute(parse_recipe({**FEAT, **changes}), "train", run, resume=True)
+    with pytest.raises(UserError, match="give one of them"):
+        execute(parse_recipe(FEAT), "train", run, resume=True, force=True)
+    assert execute(parse_recipe(FEAT), "train", run, resume=True) == done
+    assert {name: (run / name).read_bytes() for name in files(run)} == before
+
+
+def test_a_finished_run_on_features_is_resumed_though_the_recipe_leaves_out_their_size(
+    tmp_path: Path,
+) -> None:
+    done = execute(parse_recipe(FEATURES), "train", tmp_path / "features")
+    assert execute(parse_recipe(FEATURES), "train", tmp_path / "features", resume=True) == done
