@@ -20,15 +20,15 @@ exclude_patterns = ["_build", "results/*/notes.md"]  # the page of results holds
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]
 highlight_language = "text"  # what is not marked as Python is typed into a shell or printed by it
-smartquotes = False  # two dashes are the beginning of an option
+smartquotes_action = "D"  # dashes only
 default_role = "literal"  # `name` means the same in docstrings as in Markdown
 add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
-napoleon_use_ivar = True
 maximum_signature_line_length = 90
-# The inventories of other projects would come from the network, so only our own names are links.
-nitpick_ignore_regex = [("py:.*", r"(?!fewset\.).*"), ("py:class", r".*\._\w+")]
+# The inventories of other projects would come from the network, so only our own names are links; type
+# variables have no page.
+nitpick_ignore_regex = [("py:.*", r"(?!fewset\.).*"), ("py:class", r".*\.(_\w+|Registered)")]
 
 html_theme = "furo"
 html_title = f"fewset {release}"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fewset.evaluation.scoring import evaluate
     from fewset.experiments.authors import load_authors_checkpoint
     from fewset.experiments.weights import load
+    from fewset.experiments.zoo import list_models
     from fewset.models.adapters import register_adapter
     from fewset.models.backbones import register_backbone
     from fewset.models.encoders import register_encoder
@@ -30,6 +31,7 @@ _HOME = {
     "compare": "fewset.tasks.scores",
     "evaluate": "fewset.evaluation.scoring",
     "import_set": "fewset.data.images.importing",
+    "list_models": "fewset.experiments.zoo",
     "load": "fewset.experiments.weights",
     "load_authors_checkpoint": "fewset.experiments.authors",
     "open_set": "fewset.data.images.store",
@@ -47,6 +49,7 @@ __all__ = [
     "compare",
     "evaluate",
     "import_set",
+    "list_models",
     "load",
     "load_authors_checkpoint",
     "open_set",

@@ -33,9 +33,32 @@ def evaluate(
     chunk: int | None = None,
     title: str = "",
 ) -> Score:
-    """Score tasks on a table of embeddings. `chunk` tasks are computed at once, with the same result.
+    """Score a model on tasks that are drawn from a table of embeddings.
 
-    With a `title` a progress bar is shown.
+    Args:
+        model: The model, in any mode: it is scored in evaluation mode and left as it was.
+        features: One row of embeddings an item, as `model.embed` makes them.
+        labels: The class of each row, as a whole number.
+        spec: Which tasks to draw.
+        class_names: The name of each class, for errors that mention one.
+        chunk: How many tasks to compute at once. The result does not depend on it.
+        title: What a progress bar says; without it none is shown.
+
+    Returns:
+        The mean accuracy, its interval, and the accuracy of each task.
+
+    Raises:
+        ValueError: The tasks cannot be drawn, because there are too few classes or items.
+
+    Example:
+        >>> import fewset
+        >>> import numpy as np
+        >>> model = fewset.load("miniimagenet-conv4-protonet-1shot")
+        >>> labels = np.repeat(np.arange(10), 20)
+        >>> features = np.eye(10, 64, dtype=np.float32)[labels]  # each class in one point
+        >>> spec = fewset.TaskSpec(way=5, shot=1, query=15, tasks=100)
+        >>> print(fewset.evaluate(model, features, labels, spec))
+        100.00 ± 0.00 %
     """
     index = ClassIndex(np.asarray(labels), class_names)
     with evaluating(model):

@@ -78,20 +78,41 @@ def load_authors_checkpoint(
     similarity: str = "euclidean",
     as_published: bool = True,
 ) -> FewShotModel:
-    """A published checkpoint as a model that gives the logits of the authors' own evaluation code.
+    """Load a checkpoint that the authors of FEAT published, as a model that gives the logits of their code.
 
-    `method` is ProtoNet, MatchNet, FEAT, DeepSet, GCN, BILSTM, SemiFEAT or SemiProtoFEAT; `backbone` is
-    ConvNet, Res12, Res18 or WRN. `temperature` divides the logits; `similarity` is "euclidean" (their
-    `--use_euclidean`) or "cosine". MatchNet is always by cosine, in theirs as here. Their ProtoNet is always
-    Euclidean; with "cosine" it is here what their validation of pre-trained backbones computes.
+    The file is read without running any code in it. Denormal numbers in it become zero: they make a forward
+    pass on a CPU a hundred times slower. BILSTM differs from their code, which draws a random initial state
+    at each call and so gives no two equal results; here the state is zero.
 
-    With `as_published` the arithmetic is theirs where it differs from the paper's: the one-sided cosine, the
-    DeepSets and the GCN of their code, and matching by summed similarities (see the docstrings of these).
-    Without it the same weights are used by the paper's formulas.
+    Args:
+        path: The `.pth` file.
+        method: ProtoNet, MatchNet, FEAT, DeepSet, GCN, BILSTM, SemiFEAT or SemiProtoFEAT. The file does not
+            say; neither does it hold the next three.
+        backbone: ConvNet, Res12, Res18 or WRN.
+        temperature: What the logits are divided by.
+        similarity: "euclidean" (their `--use_euclidean`) or "cosine". MatchNet always takes the cosine. Their
+            ProtoNet is always Euclidean; with "cosine" it is what their validation of pre-trained backbones
+            computes.
+        as_published: Compute as their code does where that differs from the paper: the one-sided cosine,
+            their DeepSets and GCN, matching by summed similarities. Without it the paper's formulas are used
+            with the same weights.
 
-    BILSTM gives no two equal results in their code, which draws a random initial state at each call; here
-    the state is zero. The file is read without running any code in it, denormal numbers in it (which make a
-    forward pass on a CPU a hundred times slower) become zero, and the model is in evaluation mode.
+    Returns:
+        The model, in evaluation mode.
+
+    Raises:
+        ValueError: A name is unknown, the file cannot be read without running code, or its tensors are not
+            those of this method and backbone. The error names those that do not fit.
+
+    Example:
+        >>> import fewset
+        >>> import torch
+        >>> state = fewset.load("miniimagenet-conv4-protonet-1shot").backbone.state_dict()
+        >>> params = {name.replace("blocks", "encoder.encoder"): value for name, value in state.items()}
+        >>> torch.save({"params": params}, "protonet.pth")  # as the authors' files are
+        >>> model = fewset.load_authors_checkpoint("protonet.pth", method="ProtoNet", backbone="ConvNet")
+        >>> model.dim
+        64
     """
     config = published_model(method, backbone, temperature, similarity, as_published)
     return _load(Path(path), method, backbone, config)

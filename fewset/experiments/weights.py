@@ -31,7 +31,27 @@ def save_weights(model: TaskModel, config: ModelConfig, path: Path) -> None:
 
 
 def load(source: str | Path) -> TaskModel:
-    """The model of a run directory or a weights file, or a released one by its name; ready for evaluation."""
+    """Load a model, ready for evaluation.
+
+    No code in a file is run. A model with a part of your own needs that part registered first.
+
+    Args:
+        source: A run directory, a weights file, or where there is no such path, the name of a released
+            model, one of `list_models`.
+
+    Returns:
+        The model, in evaluation mode, on the CPU.
+
+    Raises:
+        ValueError: There is no such run, file or model; the run is unfinished; or the file is not one of
+            fewset's, or does not fit the model that it describes.
+
+    Example:
+        >>> import fewset
+        >>> model = fewset.load("miniimagenet-conv4-feat-1shot")
+        >>> model.dim
+        64
+    """
     return load_weights(find_weights(source))[0]
 
 

@@ -15,6 +15,20 @@ from fewset.runtime.packaged import packaged_directory
 _FILES = (RECIPE, WEIGHTS)
 
 
+def list_models() -> list[str]:
+    """The names of the released models, which come with the package and which `load` takes.
+
+    Returns:
+        The names, sorted.
+
+    Example:
+        >>> import fewset
+        >>> "miniimagenet-conv4-feat-1shot" in fewset.list_models()
+        True
+    """
+    return list(released_models())
+
+
 def released_models() -> dict[str, Path]:
     """The directories of the released models by name."""
     return {

@@ -17,15 +17,34 @@ Average = Literal["pre", "post"]
 
 
 class FewShotModel(TaskModel):
-    """Classifies the queries of many tasks at once; keeps no state of any task.
+    """A backbone, an adapter and a head. It classifies the queries of many tasks at once.
 
-    `average` says when the shots of a class become one: before the adaptation ("pre", the paper's
-    default: the set is the prototypes) or after it ("post": the set is all the shots).
+    The identity as the adapter is ProtoNet, attention is FEAT. No state of a task is kept.
 
-    A `transductive` model takes the queries of a task as the context of its adaptation, where no other
-    context is given: then the prediction for a query depends on the other queries of its task.
+    Args:
+        backbone: Maps images to embeddings.
+        adapter: The set-to-set function, which adapts the support to its task.
+        head: Turns the adapted support and the queries into logits.
+        average: When the shots of a class become one: before the adaptation ("pre", the paper's default:
+            the set is the prototypes) or after it ("post": the set is all the shots).
+        transductive: Take the queries of a task as the context of its adaptation, where no other context is
+            given. Then the prediction for a query depends on the other queries of its task.
+        test_time_flip: Outside training, embed each image and its mirror image, and take the mean.
 
-    A `test_time_flip` model embeds, outside training, each image and its mirror image, and takes the mean.
+    Raises:
+        ValueError: `average` is neither "pre" nor "post".
+
+    Example:
+        >>> import fewset
+        >>> import torch
+        >>> from fewset.models.adapters.attention import Attention
+        >>> from fewset.models.backbones.conv4 import Conv4
+        >>> from fewset.models.heads.prototype import PrototypeHead
+        >>> feat = fewset.FewShotModel(Conv4(), Attention(64), PrototypeHead(64)).eval()
+        >>> embeddings = feat.embed(torch.randint(0, 256, (10, 3, 84, 84), dtype=torch.uint8))
+        >>> support, query = embeddings[:5].view(1, 5, 1, 64), embeddings[5:].view(1, 5, 64)
+        >>> feat(support, query).shape  # one task, five queries, five classes
+        torch.Size([1, 5, 5])
     """
 
     def __init__(
@@ -126,8 +145,14 @@ class FewShotModel(TaskModel):
     ) -> Float[Tensor, "T M N"]:
         """Logits from embeddings.
 
-        `context` holds unlabelled items that inform the adaptation (transductive: the queries); `mask`
-        marks the shots that count when classes have different numbers of them.
+        Args:
+            support: The labelled items, class by class.
+            query: The items to classify.
+            context: Unlabelled items that inform the adaptation; in the transductive setting the queries.
+            mask: The shots that count, where classes have different numbers of them.
+
+        Raises:
+            ValueError: A class has no shot, or shots differ by class and the model adapts each by itself.
         """
         if context is None and self.transductive:
             context = query

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from fewset.runtime.errors import UserError, unknown_name
 
 Member = TypeVar("Member")
-_Registered = TypeVar("_Registered")
+Registered = TypeVar("Registered")
 
 ENTRY_POINTS = "fewset.plugins"
 
@@ -29,10 +29,10 @@ class Registry(Mapping[str, Member]):
         self._loaded = False
         Registry.kinds[kind] = self
 
-    def register(self, name: str) -> Callable[[_Registered], _Registered]:
+    def register(self, name: str) -> Callable[[Registered], Registered]:
         """Decorator: make a class or function known under `name`, which must be free."""
 
-        def decorate(member: _Registered) -> _Registered:
+        def decorate(member: Registered) -> Registered:
             if name in self._members:
                 raise UserError(
                     f"the {self.kind} name {name!r} is taken by {_place(self._members[name])}; "

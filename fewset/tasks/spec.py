@@ -8,7 +8,26 @@ from fewset.tasks.hashing import check_seed
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """Which tasks to draw, and how many: `way` classes of `shot` labelled items and `query` queries each."""
+    """Which tasks to draw, and how many.
+
+    Task number `i` depends on `seed` and `i` alone. So two models are scored on the same tasks, and fewer
+    tasks are the first of more.
+
+    Args:
+        way: Classes in a task.
+        shot: Labelled items of each class, the support.
+        query: Items of each class to be classified.
+        tasks: How many tasks.
+        seed: A whole number from 0 up.
+
+    Raises:
+        ValueError: A number is below 1, or the seed below 0.
+
+    Example:
+        >>> import fewset
+        >>> fewset.TaskSpec(way=5, shot=1, tasks=600)
+        TaskSpec(way=5, shot=1, query=15, tasks=600, seed=0)
+    """
 
     way: int = 5
     shot: int = 1

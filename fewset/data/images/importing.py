@@ -33,12 +33,35 @@ def import_set(
     skip_bad: bool = False,
     replace: bool = False,
 ) -> ImageSet:
-    """Decode the images of a directory or zip file in the layout `kind` into the set `name`.
+    """Decode the images of a directory or zip file, once, into an image set.
 
-    The name is by default that of the source, without ".zip", and the size that of the kind. A set of that
-    name is made anew when it came from the same source; one from elsewhere is replaced only with `replace`.
-    `seed` splits the classes where the source does not. An image that cannot be decoded stops the import, or
-    with `skip_bad` is left out and listed in the manifest.
+    Args:
+        kind: The layout of the source: `folder`, `csv`, or that of a well-known set.
+        source: The directory or zip file.
+        name: The name of the set; by default that of the source, without ".zip".
+        size: Stored pixels a side; by default those of the layout, mostly 92.
+        seed: Splits the classes into train, val and test where the source does not.
+        skip_bad: Leave out images that cannot be decoded and list them in the manifest. Without it they
+            stop the import.
+        replace: Replace a set of that name that came from another source. One from the same source is
+            always made anew.
+
+    Returns:
+        The set, opened.
+
+    Raises:
+        ValueError: The source does not have the layout, an image cannot be decoded, or the name is taken.
+
+    Example:
+        >>> import fewset
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> for animal in ("cat", "dog", "owl"):
+        ...     path = Path("photos") / animal
+        ...     path.mkdir(parents=True)
+        ...     Image.new("RGB", (120, 90), "white").save(path / "1.png")
+        >>> fewset.import_set("folder", "photos", name="animals")
+        ImageSet('animals': 3 images of 92 x 92, 3 classes)
     """
     importer = IMPORTERS[kind]
     size = importer.size if size is None else size

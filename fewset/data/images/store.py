@@ -130,7 +130,34 @@ def list_sets() -> list[str]:
 
 
 def open_set(name: str | Path) -> ImageSet:
-    """Open an image set by its name, or by the path of its directory (anything with a path separator)."""
+    """Open an image set for reading. Its images stay on disk until they are looked at.
+
+    The set `strokes` needs no import: it is made by code when it is first opened.
+
+    Args:
+        name: The name of an imported set, or the path of its directory (anything with a path separator).
+
+    Returns:
+        The set.
+
+    Raises:
+        ValueError: There is no such set, or its files are truncated, edited or of an older version. The
+            error has the command that makes it anew.
+
+    Example:
+        >>> import fewset
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> for animal in ("cat", "dog", "owl"):
+        ...     path = Path("photos") / animal
+        ...     path.mkdir(parents=True)
+        ...     Image.new("RGB", (120, 90), "white").save(path / "1.png")
+        >>> fewset.import_set("folder", "photos", name="animals")
+        ImageSet('animals': 3 images of 92 x 92, 3 classes)
+        >>> animals = fewset.open_set("animals")
+        >>> animals.images.shape, animals.class_names
+        ((3, 92, 92, 3), ('cat', 'dog', 'owl'))
+    """
     if isinstance(name, Path) or "/" in name or os.sep in name:
         path = Path(name)
         if not (path / "manifest.json").is_file():

@@ -12,12 +12,13 @@ item within its set. One with `equivariant = False` says that it depends on the 
 `adapts = False` that it leaves the items as they are.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.runtime.registry import Registry
+from fewset.runtime.registry import Registered, Registry
 
 
 class SetToSet(Protocol):
@@ -29,7 +30,37 @@ class SetToSet(Protocol):
 
 
 ADAPTERS: Registry[type[nn.Module]] = Registry("adapter", __name__)
-register_adapter = ADAPTERS.register
+
+
+def register_adapter(name: str) -> Callable[[Registered], Registered]:
+    """Make a set-to-set function known by name: a decorator for its class.
+
+    The class is built with the embedding size, `dim`, and its options, which become the keys of
+    `[model.adapter_options]` in a recipe. It is called with the sets to adapt (B, S, D) and their context
+    (B, C, D) or None, and returns the adapted sets (B, S, D).
+
+    Args:
+        name: The name in recipes, which must be free.
+
+    Returns:
+        A decorator that gives the class back as it is.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import fewset
+        >>> from torch import nn
+        >>> @fewset.register_adapter("centre")
+        ... class Centre(nn.Module):
+        ...     def __init__(self, dim, amount=1.0):
+        ...         super().__init__()
+        ...         self.amount = amount
+        ...
+        ...     def forward(self, items, context=None):
+        ...         return items - self.amount * items.mean(dim=1, keepdim=True)
+    """
+    return ADAPTERS.register(name)
 
 
 def count_parameters(module: nn.Module) -> int:

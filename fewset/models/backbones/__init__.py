@@ -6,13 +6,14 @@ belong to the weights, never to the image set: they are stored with them. A back
 but a row of a table of features, says so by the class attribute `takes = "features"`.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.models.preprocessing import Channels
-from fewset.runtime.registry import Registry
+from fewset.runtime.registry import Registered, Registry
 
 
 class Backbone(Protocol):
@@ -27,4 +28,34 @@ class Backbone(Protocol):
 
 
 BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
-register_backbone = BACKBONES.register
+
+
+def register_backbone(name: str) -> Callable[[Registered], Registered]:
+    """Make a backbone known by name: a decorator for its class.
+
+    The class is built with `input_size`, `mean`, `std` and its options, which become the keys of
+    `[model.backbone_options]` in a recipe; it keeps these three and has the embedding size `dim`. It is
+    called with normalised images (B, 3, H, W) and returns embeddings (B, D).
+
+    Args:
+        name: The name in recipes, which must be free.
+
+    Returns:
+        A decorator that gives the class back as it is.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import fewset
+        >>> from torch import nn
+        >>> @fewset.register_backbone("mean-colour")
+        ... class MeanColour(nn.Module):
+        ...     def __init__(self, input_size=84, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)):
+        ...         super().__init__()
+        ...         self.dim, self.input_size, self.mean, self.std = 3, input_size, mean, std
+        ...
+        ...     def forward(self, images):
+        ...         return images.mean(dim=(2, 3))
+    """
+    return BACKBONES.register(name)

@@ -16,7 +16,7 @@ from jaxtyping import Float32
 from fewset.models.preprocessing import PilImage
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError
-from fewset.runtime.registry import Registry
+from fewset.runtime.registry import Registered, Registry
 
 DEFAULT = "efficientnet-lite0"
 
@@ -47,7 +47,38 @@ class Encoder(Protocol):
 
 
 ENCODERS: Registry[Callable[..., Encoder]] = Registry("encoder", __name__)
-register_encoder = ENCODERS.register
+
+
+def register_encoder(name: str) -> Callable[[Registered], Registered]:
+    """Make an encoder known by name: a decorator for the function or class that makes it.
+
+    What is registered is called with a device and returns an encoder (`Encoder`).
+
+    Args:
+        name: The name, which must be free. One that ends in a colon is a family: `hf:DIRECTORY` calls what
+            is registered as `hf:` with the directory and the device.
+
+    Returns:
+        A decorator that gives the function or class back as it is.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import fewset
+        >>> import numpy as np
+        >>> @fewset.register_encoder("mean-colour")
+        ... class MeanColour:
+        ...     id, dim, input_size, digest = "mean-colour", 3, 1, "mean-colour-1"
+        ...
+        ...     def __init__(self, device):
+        ...         self.device = device
+        ...
+        ...     def __call__(self, images):
+        ...         rows = [np.asarray(image.convert("RGB")).mean(axis=(0, 1)) for image in images]
+        ...         return np.asarray(rows, dtype=np.float32)
+    """
+    return ENCODERS.register(name)
 
 
 def is_encoder(name: str) -> bool:

@@ -9,16 +9,48 @@ A head that takes something from the training features without a gradient has a 
 (`FittedHead`), to be called once before use; what it learns is part of the state dict.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.runtime.errors import UserError
-from fewset.runtime.registry import Registry
+from fewset.runtime.registry import Registered, Registry
 
 HEADS: Registry[type[nn.Module]] = Registry("head", __name__)
-register_head = HEADS.register
+
+
+def register_head(name: str) -> Callable[[Registered], Registered]:
+    """Make a classification head known by name: a decorator for its class.
+
+    The class is built with the embedding size, `dim`, and its options, which become the keys of
+    `[model.head_options]` in a recipe. It is called with the adapted support (T, N, K, D), the queries
+    (T, M, D) and a mask of the shots that count (T, N, K) or None, and returns logits (T, M, N).
+
+    Args:
+        name: The name in recipes, which must be free.
+
+    Returns:
+        A decorator that gives the class back as it is.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import fewset
+        >>> from torch import nn
+        >>> @fewset.register_head("dot-product")
+        ... class DotProduct(nn.Module):
+        ...     def __init__(self, dim, temperature=1.0):
+        ...         super().__init__()
+        ...         self.similarity = lambda query, rows: query @ rows.transpose(1, 2)
+        ...         self.temperature = temperature
+        ...
+        ...     def forward(self, support, query, mask=None):
+        ...         return self.similarity(query, support.mean(dim=2)) / self.temperature
+    """
+    return HEADS.register(name)
 
 
 class FittedHead(Protocol):
