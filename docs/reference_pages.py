@@ -93,11 +93,12 @@ def types_of(members: Any) -> list[type]:
 
 
 def hints(member: Any) -> Iterator[Any]:
-    """The types in the annotations of a function, or of a class and its public methods."""
+    """The types in the annotations of a function, or of a class, its public methods and properties."""
     if inspect.isclass(member):
         for name, value in vars(member).items():
-            if inspect.isfunction(value) and not name.startswith("_"):
-                yield from hints(value)
+            function = getattr(value, "fget", value)  # of a property
+            if inspect.isfunction(function) and not name.startswith("_"):
+                yield from hints(function)
     for hint in get_type_hints(member).values():
         yield from nested(hint)
 
