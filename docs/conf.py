@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,7 +21,7 @@ exclude_patterns = ["_build", "results/*/notes.md"]  # the page of results holds
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]
 highlight_language = "text"  # what is not marked as Python is typed into a shell or printed by it
-smartquotes_action = "D"  # dashes only
+smartquotes = False  # two dashes begin an option, also where a text has it without quotes
 default_role = "literal"  # `name` means the same in docstrings as in Markdown
 add_module_names = False
 autodoc_member_order = "bysource"
@@ -54,6 +55,14 @@ def add_studies(_: Sphinx, page: str, source: list[str]) -> None:
         source[0] += STUDIES
 
 
+def use_dashes(_: Sphinx, tree: nodes.document) -> None:
+    """Sphinx puts two hyphens between the name of a parameter and its text."""
+    for text in list(tree.findall(nodes.Text)):
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(" – "))
+
+
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", lambda app: reference_pages.write(Path(app.srcdir) / "reference"))
     app.connect("source-read", add_studies)
+    app.connect("doctree-read", use_dashes)

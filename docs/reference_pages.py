@@ -5,7 +5,6 @@ by code, and their text is that of the docstrings and of the help.
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Iterator
 from itertools import groupby
@@ -148,11 +147,6 @@ def command_lines(command: Any, name: str, parent: typer.Context | None) -> Iter
         for parameter in command.get_params(context):
             names, text = parameter.get_help_record(context) or ("", "")
             if names and parameter.name != "help":
-                yield from (f"`{names}`", f": {marked(text) or '&nbsp;'}", "")
+                yield from (f"`{names}`", f": {text or '&nbsp;'}", "")
     for inner in getattr(command, "commands", {}).values():
         yield from command_lines(inner, inner.name, context)
-
-
-def marked(text: str) -> str:
-    """Options in a text as code: two dashes would be one long dash."""
-    return re.sub(r"(?<![`\w])--\w[\w-]*", r"`\g<0>`", text)
