@@ -68,11 +68,11 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_the_demo_table_is_that_of_the_published_results() -> None:
     """The demo runs the same recipes with the same seeds, so it prints the published numbers."""
-    from fewset.report.results import read_results
+    from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
     kept = Path(__file__).parents[1] / "docs" / "results" / "strokes"
     table = plain_text(
-        comparison_table(read_results([kept / "strokes-protonet", kept / "strokes-feat"]))
+        comparison_table(load_results([kept / "strokes-protonet", kept / "strokes-feat"]))
     ).strip()
     assert any(table in block for block in blocks(""))

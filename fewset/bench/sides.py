@@ -22,7 +22,8 @@ from fewset.data.images.decoding import decode, encode
 from fewset.data.images.importing import import_set
 from fewset.data.images.store import ImageSet, Selection, open_set
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.scoring import class_index, score_tasks, task_accuracy
+from fewset.evaluation.pools import class_index
+from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import load

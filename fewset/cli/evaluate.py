@@ -1,18 +1,22 @@
-"""Scores of runs on tasks, and their differences."""
+"""Scores of runs on tasks, and their differences.
 
+The options of `eval` are those that all settings share, and those that the protocols say of themselves
+(`fewset.evaluation.protocols`). They are known only when the command starts: a plugin may bring a protocol.
+"""
+
+import inspect
 import json
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
-from fewset.cli.options import (
-    RUNS,
-    DeviceOption,
-    JsonOption,
-    PluginOption,
-    RunArgument,
-)
+from fewset.cli.options import RUNS, DeviceOption, JsonOption, PluginOption, RunArgument
 from fewset.cli.output import echo, print_result
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
@@ -21,7 +25,67 @@ PANEL = "Experiments"
 commands = typer.Typer()
 
 
-@commands.command("eval")
+class SettingCommand(TyperCommand):
+    """`eval`, whose help shows the options of the chosen setting in a section of their own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        start([Path(file) for file in _words_after("--plugin", args)])
+        alone = typer.Typer(add_completion=False)
+        alone.command("eval")(_with_options(evaluate, next(iter(_words_after("--setting", args)), "")))
+        command = get_command(alone)
+        self.params, self.callback = command.params, command.callback
+        return super().parse_args(ctx, args)
+
+
+def _words_after(option: str, words: list[str]) -> list[str]:
+    joined = [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
+    return joined + [value for word, value in pairwise(words) if word == option]
+
+
+def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., None]:
+    """The command with an option for each field of each protocol; all but those of the chosen are hidden."""
+    from fewset.evaluation.protocols import PROTOCOLS
+
+    shared = [one for one in inspect.signature(function).parameters.values() if one.name != "options"]
+    taken = {parameter.name for parameter in shared}
+    own = []
+    for name in sorted(PROTOCOLS, key=lambda name: name != chosen):
+        hints = get_type_hints(PROTOCOLS[name])
+        for field in fields(PROTOCOLS[name]):  # type: ignore[arg-type]
+            if field.name not in taken:
+                taken.add(field.name)
+                default = "" if field.default is None else f" Default: {_words(field.default)}."
+                option = typer.Option(
+                    f"--{field.name.replace('_', '-')}",
+                    help=f"{field.metadata['help']}{default}",
+                    hidden=name != chosen,
+                    rich_help_panel=f"Options of the setting {name}",
+                )
+                kind = bool | None if hints[field.name] is bool else str | None
+                keyword = inspect.Parameter.KEYWORD_ONLY
+                own.append(
+                    inspect.Parameter(field.name, keyword, default=None, annotation=Annotated[kind, option])
+                )
+
+    def command(**words: Any) -> None:
+        options = {field.name: words.pop(field.name) for field in own}
+        function(**words, options={key: value for key, value in options.items() if value is not None})
+
+    shared = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shared]
+    command.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+    command.__doc__ = function.__doc__
+    return command
+
+
+def _keyword(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _words(default: Any) -> str:
+    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+@commands.command("eval", cls=SettingCommand)
 def evaluate(
     run: RunArgument,
     data: Annotated[
@@ -34,57 +98,21 @@ def evaluate(
     query: Annotated[int | None, typer.Option(help="Queries a class.")] = None,
     tasks: Annotated[int | None, typer.Option(help="How many tasks; low-shot: trials.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the tasks.")] = None,
+    skip_small_classes: Annotated[
+        bool,
+        typer.Option("--skip-small-classes", help="Leave out classes with too few items, and say which."),
+    ] = False,
     setting: Annotated[
         str | None,
         typer.Option(
-            help="standard (default), transductive, generalised or cross-domain; for a run on a table of "
-            "features: low-shot."
-        ),
-    ] = None,
-    variant: Annotated[
-        str | None,
-        typer.Option(
-            help="Transductive: dagger (default), dagger-adapted-queries, double-dagger, "
-            "double-dagger-published or semi-protonet."
-        ),
-    ] = None,
-    support_domain: Annotated[
-        str | None, typer.Option(help="Cross-domain: where the labelled items are from.")
-    ] = None,
-    query_domain: Annotated[
-        str | None, typer.Option(help="Cross-domain: where the queries are from.")
-    ] = None,
-    fixed_seen: Annotated[
-        bool | None,
-        typer.Option("--fixed-seen", help="Generalised: leave the prototypes of the seen classes unadapted."),
-    ] = None,
-    seen_query: Annotated[
-        int | None, typer.Option(min=1, help="Generalised: queries a seen class; default: as --query.")
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(help="Generalised: what the constant maximises, harmonic (default) or combined."),
-    ] = None,
-    validation_tasks: Annotated[
-        int | None,
-        typer.Option(min=1, help="Generalised: tasks that the constant is chosen on; default: 600."),
-    ] = None,
-    prior: Annotated[
-        str | None,
-        typer.Option(
-            help="Low-shot: the probability that a query is of an unseen class (default: 0.8), or auto: "
-            "chosen on the validation setup."
-        ),
-    ] = None,
-    setup: Annotated[
-        str | None,
-        typer.Option(
-            help="Low-shot: the classes of one setup, validation or test; default: all classes of the table."
+            help="The protocol: standard, ways, transductive, generalised, cross-domain, low-shot (for a run "
+            "on a table of features), or one of a plugin. `--setting NAME --help` shows its options."
         ),
     ] = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
     as_json: JsonOption = False,
+    options: Annotated[dict[str, Any] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Score a run on sampled tasks; what is not given comes from its recipe.
 
@@ -92,41 +120,32 @@ def evaluate(
 
     Example: `fewset eval runs/strokes-feat --way 10 --shot 5`
     """
-    from fewset.experiments.evaluate import evaluate_run
+    from fewset.experiments.evaluate import evaluate_run, protocol_options, setting_of
     from fewset.experiments.zoo import run_of
 
     start(plugin)
     directory = run_of(run, RUNS)
-    given = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed}
-    numbers = {key: value for key, value in given.items() if value is not None}
-    own = {
-        "variant": variant,
-        "support_domain": support_domain,
-        "query_domain": query_domain,
-        "fixed_seen": fixed_seen,
-        "seen_query": seen_query,
-        "objective": objective,
-        "validation_tasks": validation_tasks,
-        "prior": prior,
-        "setup": setup,
-    }
-    options = {key: value for key, value in own.items() if value is not None}
-    result = evaluate_run(
+    name = setting or setting_of(directory)
+    result, file = evaluate_run(
         directory,
-        setting=setting,
-        options=options,
+        setting=name,
+        options=protocol_options(name, options or {}),
         data=data,
         split=split,
         domain=domain,
+        way=way,
+        shot=shot,
+        query=query,
+        tasks=tasks,
+        seed=seed,
+        skip_small_classes=skip_small_classes,
         device=device,
-        **numbers,
     )
     if as_json:
-        print(json.dumps(result, indent=2))
+        print(json.dumps(asdict(result), indent=2))
     else:
         print_result(result)
-        if directory != run:
-            echo(f"run: {directory}")
+        echo(f"result: {file}")
 
 
 @commands.command()
@@ -137,9 +156,9 @@ def compare(
 
     Example: `fewset compare runs/strokes-protonet runs/strokes-feat`
     """
-    from fewset.report.results import read_results
+    from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
     if len(runs) < 2:
         raise UserError(f"compare needs two or more runs, got {len(runs)}")
-    echo(plain_text(comparison_table(read_results(runs), baseline=0)))
+    echo(plain_text(comparison_table(load_results(runs), baseline=0)))

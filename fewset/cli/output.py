@@ -1,8 +1,11 @@
 """What commands print: text as it is, tables, results of runs."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from fewset.experiments.result import Result, StoredScore
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -17,21 +20,22 @@ def print_error(error: Exception) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/red] {escape(str(error))}")
 
 
-def print_result(result: dict[str, Any]) -> None:
-    tasks = f"{result['way']}-way {result['shot']}-shot, {result['tasks']:,} tasks"
-    place = f"{result['data']}/{result['split']}"
-    if result["setting"] != "standard":
-        tasks = f"{result['setting']}, {tasks}"
-    if result["before"]:
-        echo(f"before adaptation: {_percent(result['before'])}")
-    for name, score in result.get("scores", {}).items():
+def print_result(result: "Result") -> None:
+    """A result for people: the headline last."""
+    if result.left_out:
+        echo(f"left out, with too few items: {', '.join(result.left_out)}")
+    if result.before:
+        echo(f"before adaptation: {_percent(result.before)}")
+    for name, score in result.scores.items():
         echo(f"{name.replace('_', ' ')}: {_percent(score)}")
-    if "calibration" in result:
-        echo(
-            f"constant: {result['calibration']['constant']}, area of the curve: {result['curve']['area']:.4f}"
-        )
-    echo(f"{result['method']} on {place}, {tasks}: {_percent(result)}")
+    for name, text in result.notes.items():
+        echo(f"{name}: {text}")
+    setting = "" if result.setting == "standard" else f"{result.setting}, "
+    tasks = f"{result.way}-way {result.shot}-shot, {result.tasks:,} tasks"
+    place = f"{result.data}/{result.split}"
+    echo(f"{result.method} on {place}, {setting}{tasks}: {_percent(result.score_of(''))}")
 
 
-def _percent(score: dict[str, Any]) -> str:
-    return f"{100 * score['mean']:.2f} ± {100 * score['ci95']:.2f} %"
+def _percent(score: "StoredScore") -> str:
+    half = "" if score.ci95 is None else f" ± {100 * score.ci95:.2f}"
+    return f"{100 * score.mean:.2f}{half} %"

@@ -6,6 +6,7 @@ threshold on that margin. So the scores are computed once, and all constants fol
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -56,6 +57,20 @@ class Curve:
     seen: Float[np.ndarray, "points"]
     unseen: Float[np.ndarray, "points"]
     area: float
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values for a file."""
+        return {
+            "constants": [json_number(value) for value in self.constants.tolist()],
+            "seen": self.seen.tolist(),
+            "unseen": self.unseen.tolist(),
+            "area": self.area,
+        }
+
+
+def json_number(value: float) -> float | str:
+    """JSON has no infinity: it is written as "inf" or "-inf", which `float` reads."""
+    return str(value) if np.isinf(value) else value
 
 
 def scores_at(margins: Margins, constant: float) -> GeneralisedScores:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fewset.data.images.store import ImageSet, Selection
 from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.pools import class_index
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.progress import progress
@@ -70,13 +71,6 @@ def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection,
     features = embed_images(model, images.images, selection.rows)
     with evaluating(model):
         return score_tasks(model, features, class_index(selection), spec)
-
-
-def class_index(selection: Selection) -> ClassIndex:
-    """What tasks are drawn from, for items of an image set."""
-    return ClassIndex(
-        selection.labels, selection.class_names, origins=selection.origins, domains=selection.domains
-    )
 
 
 def score_tasks(

@@ -32,7 +32,7 @@ from fewset.models.model import Average, FewShotModel, embedding_model
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.training.episodic import TrainConfig
 
-BACKBONES = {"ConvNet": "conv4", "Res12": "resnet12", "Res18": "resnet18", "WRN": "wrn28_10"}
+PUBLISHED_BACKBONES = {"ConvNet": "conv4", "Res12": "resnet12", "Res18": "resnet18", "WRN": "wrn28_10"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ _ATTENTION = {
 _DEEPSETS = {"h.0": "set_func.gen1", "h.2": "set_func.gen2", "g.0": "set_func.gen3", "g.2": "set_func.gen4"}
 _GCN = {"first": "graph_func.gc1", "second": "graph_func.gc2"}
 
-METHODS = {
+PUBLISHED_METHODS = {
     "ProtoNet": Method(),
     "MatchNet": Method(head="matching", average="post"),
     "FEAT": Method("attention", modules=_ATTENTION),
@@ -159,19 +159,19 @@ def published_model(
     method: str, backbone: str, temperature: float, similarity: str, as_published: bool = True
 ) -> ModelConfig:
     """What one of the authors' methods is in our parts, in their arithmetic or in the paper's."""
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    if backbone not in BACKBONES:
-        raise unknown_name("backbone", backbone, BACKBONES)
+    if method not in PUBLISHED_METHODS:
+        raise unknown_name("method", method, PUBLISHED_METHODS)
+    if backbone not in PUBLISHED_BACKBONES:
+        raise unknown_name("backbone", backbone, PUBLISHED_BACKBONES)
     if similarity not in ("euclidean", "cosine"):
         raise unknown_name("similarity", similarity, ("euclidean", "cosine"))
     if similarity == "cosine" and as_published:
         similarity = "one-sided-cosine"
-    parts = METHODS[method]
+    parts = PUBLISHED_METHODS[method]
     head: Options = {"temperature": float(temperature)}
     head |= {"as_published": as_published} if parts.head == "matching" else {"similarity": similarity}
     return ModelConfig(
-        backbone=BACKBONES[backbone],
+        backbone=PUBLISHED_BACKBONES[backbone],
         adapter=parts.adapter,
         adapter_options={"as_published": as_published} if parts.adapter in ("deepsets", "gcn") else {},
         head=parts.head,
@@ -182,7 +182,7 @@ def published_model(
 
 
 def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewShotModel:
-    parts, model = METHODS[method], embedding_model(build_model(config), method)
+    parts, model = PUBLISHED_METHODS[method], embedding_model(build_model(config), method)
     tensors, state = read_tensors(path), model.state_dict()
     prefix, names = _published_names(state, parts, backbone, tensors)
     if not parts.modules:

@@ -1,33 +1,38 @@
-"""Score a run on tasks and write the result: `result.json`, the value of each task, a few example tasks."""
+"""Score a run by a protocol and write the result: its file, the value of each task, a few example tasks."""
 
-import json
 import shlex
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from fewset.data.features.table import FeatureTable
-from fewset.evaluation.protocols.outcomes import Job, TableJob, setting_function
+from fewset.evaluation.protocols import (
+    PROTOCOLS,
+    Job,
+    Outcome,
+    Protocol,
+    check_protocol,
+    default_protocol,
+)
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
-from fewset.experiments.recipes import read_recipe
-from fewset.experiments.run_directory import RECIPE, RESULT
+from fewset.experiments.recipes import read_recipe, recipe_digest
+from fewset.experiments.result import Result, StoredScore, file_digest, stored_width, write_result
+from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS
 from fewset.experiments.weights import load
-from fewset.models.model import embedding_model
+from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing, write_json
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.files import replacing
 from fewset.runtime.machine import describe
+from fewset.runtime.parsing import parse, parse_words
 from fewset.tasks.scores import Score
-from fewset.tasks.spec import TaskSpec
-
-Result = dict[str, Any]
 
 
 def evaluate_run(
@@ -38,78 +43,138 @@ def evaluate_run(
     data: str | None = None,
     split: str | None = None,
     domain: str | None = None,
+    way: int | None = None,
+    shot: int | None = None,
+    query: int | None = None,
+    tasks: int | None = None,
+    seed: int | None = None,
+    skip_small_classes: bool = False,
     device: str = "auto",
-    **tasks: int,
-) -> Result:
-    """Score a run; what is not given (`way`, `shot`, `query`, `tasks`, `seed` too) comes from its recipe.
+) -> tuple[Result, Path]:
+    """Score a run, and write the result; returns it and its file.
 
-    The setting is by default "standard", or "low-shot" for a run on a table of features. `options` are those
-    of the setting alone. The result on the recipe's own tasks, in the default setting, is the run's
-    `result.json`; any other goes into `results/`.
+    What is not given comes from the run's recipe; the setting is by default the one for what the model takes.
+    `options` are those of the setting alone. The result on the recipe's own tasks, in the default setting, is
+    the run's `result.json`; others go into `results/`.
     """
-    if not (run / RECIPE).exists():
-        raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    recipe = read_recipe(run / RECIPE)
-    default = "low-shot" if recipe.model.on_features else "standard"
-    setting, options = setting or default, dict(options or {})
-    outcome_of = setting_function(setting, options)
-    _check(recipe, setting, {"split": split, "domain": domain, **tasks})
-    trained = (recipe.data.set, recipe.data.domain)
-    scored = (data or recipe.data.set, domain or (recipe.data.domain if data is None else None))
-    if setting == "generalised" and scored != trained:
-        raise UserError(
-            "the setting generalised needs the items that the run was trained on; leave out --data, --domain"
-        )
+    own = setting_of(run)
+    recipe, name = read_recipe(run / RECIPE), setting or own
+    protocol = make_protocol(name, options or {})
     model = load(run).to(pick_device(device))
-    source = open_data(recipe.model, scored[0])
-    split = split or recipe.evaluate.split
-    spec = TaskSpec(**{**asdict(recipe.evaluate.spec), **tasks})
-    job = (
-        TableJob(embedding_model(model, "a table of features"), source, spec)
-        if isinstance(source, FeatureTable)
-        else Job(model, source, split, scored[1], spec, recipe.data.hold_out, recipe.seed)
-    )
+    numbers = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed}
+    job = make_job(recipe, model, data, split, domain, skip_small_classes, numbers)
+    check_protocol(protocol, name, job)
     began = time.monotonic()
-    outcome = outcome_of(job, **options)
+    outcome = protocol.evaluate(job)
     seconds = time.monotonic() - began
 
-    result: Result = {
-        "format": 1,
-        "run": recipe.name,
-        "method": recipe.method,
-        "setting": setting,
-        "data": source.name,
-        "data_digest": source.digest,
-        "split": split,
-        "domain": scored[1],
-        **asdict(spec),
-        **outcome.fields,
-    }
-    folder, stem = run, ""
-    own = (default, *trained, recipe.evaluate.split, recipe.evaluate.spec)
-    if options or (setting, *scored, split, spec) != own:
-        folder, stem = run / "results", _stem(result, outcome.words)
-    result |= _write_score(outcome.score, folder / f"{stem}per_task.npy")
-    result |= {"before": None, "examples": None}
-    if outcome.before is not None:
-        result["before"] = _write_score(outcome.before, folder / f"{stem}per_task_before.npy")
-    if outcome.examples is not None:
-        result["examples"] = f"{stem}examples.npz"
-        if distributed.is_main_process():
-            with replacing(folder / result["examples"]) as temporary, temporary.open("wb") as file:
-                np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
-    if outcome.scores:
-        result["scores"] = {
-            name: _write_score(score, folder / f"{stem}per_task_{name}.npy")
-            for name, score in outcome.scores.items()
-        }
     environment = describe() | {"processes": distributed.world_size()}
-    result["command"] = command_line()
-    result["commit"] = environment.pop("commit")
-    result["versions"] = environment
-    result["seconds"] = round(seconds, 3)
-    distributed.on_main_process(lambda: write_json(folder / (f"{stem}json" if stem else RESULT), result))
-    return result
+    result = Result(
+        run=recipe.name,
+        method=recipe.method,
+        setting=name,
+        options=asdict(protocol),  # type: ignore[call-overload]
+        variant=protocol.variant,
+        data=job.data.name,
+        data_digest=job.data.digest,
+        weights_digest=file_digest(run / WEIGHTS),
+        recipe_digest=recipe_digest(recipe),
+        **{"split": job.split, "domain": job.domain, **asdict(job.spec), **outcome.replaced},
+        mean=outcome.score.mean,
+        ci95=stored_width(outcome.score.ci95),
+        per_task="",
+        command=command_line(),
+        commit=str(environment.pop("commit")),
+        versions=environment,
+        seconds=round(seconds, 3),
+        fields=dict(outcome.fields),
+        notes=dict(outcome.notes),
+        task_key=outcome.task_key,
+        left_out=outcome.left_out,
+    )
+    plain = protocol == PROTOCOLS[own]() and not skip_small_classes
+    there = (job.data.name, job.domain, job.split, job.spec)
+    if plain and there == (recipe.data.set, recipe.data.domain, recipe.evaluate.split, recipe.evaluate.spec):
+        file, stem = run / RESULT, ""
+    else:
+        stem = _stem(result)
+        file = run / "results" / f"{stem}json"
+    result = _write_arrays(result, outcome, file.parent, stem)
+    distributed.on_main_process(lambda: write_result(result, file))
+    return result, file
+
+
+def setting_of(run: Path) -> str:
+    """The setting that a run is scored in where none is named."""
+    if not (run / RECIPE).exists():
+        raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
+    return default_protocol(read_recipe(run / RECIPE).model.takes)
+
+
+def protocol_options(name: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a protocol from words of the command line; those of other protocols stay as they are."""
+    hints = get_type_hints(PROTOCOLS[name])
+    return {
+        key: parse_words(hints[key], value, f"--{key.replace('_', '-')}")
+        if key in hints and isinstance(value, str)
+        else value
+        for key, value in words.items()
+    }
+
+
+def make_protocol(name: str, options: Mapping[str, Any]) -> Protocol:
+    """The protocol of that name with its options; one of another protocol is an error that says whose."""
+    kind = PROTOCOLS[name]
+    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    for key in options:
+        if key not in known:
+            flag = f"--{key.replace('_', '-')}"
+            for other, its in PROTOCOLS.items():
+                if key in {item.name for item in fields(its)}:  # type: ignore[arg-type]
+                    raise UserError(
+                        f"{flag} is not an option of the setting {name}; leave it out, or take "
+                        f"--setting {other}"
+                    )
+            raise unknown_name(f"option of the setting {name}:", key, known)
+    return parse(kind, options, what=f"setting {name}")
+
+
+def make_job(
+    recipe: Recipe,
+    model: TaskModel,
+    data: str | None = None,
+    split: str | None = None,
+    domain: str | None = None,
+    skip_small_classes: bool = False,
+    numbers: Mapping[str, int | None] | None = None,
+) -> Job:
+    """What a recipe's model is to be scored on; what is not given is the recipe's."""
+    chosen = {key: value for key, value in (numbers or {}).items() if value is not None}
+    source = open_data(recipe.model, data or recipe.data.set)
+    if isinstance(source, FeatureTable):
+        chosen_split, chosen_domain = split or "all", domain
+    else:
+        chosen_split = split or recipe.evaluate.split
+        chosen_domain = domain or (recipe.data.domain if data is None else None)
+    given = {"split": split, "domain": domain, **chosen}
+    return Job(
+        model,
+        source,
+        chosen_split,
+        chosen_domain,
+        replace(recipe.evaluate.spec, **chosen),
+        hold_out=recipe.data.hold_out,
+        seed=recipe.seed,
+        trained_here=(source.name, chosen_domain) == (recipe.data.set, recipe.data.domain),
+        skip_small_classes=skip_small_classes,
+        given=frozenset(key for key, value in given.items() if value is not None),
+    )
+
+
+def check_evaluation(recipe: Recipe, model: TaskModel) -> None:
+    """Refuse, before the training, a recipe whose own tasks cannot be drawn after it."""
+    name = default_protocol(recipe.model.takes)
+    check_protocol(PROTOCOLS[name](), name, make_job(recipe, model))
 
 
 def command_line() -> str:
@@ -121,51 +186,44 @@ def command_line() -> str:
     return shlex.join(["fewset" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
-def read_result(run: Path) -> Result:
-    """The result of a run on its recipe's own tasks."""
-    if not (run / RESULT).exists():
-        raise UserError(
-            f"{run} has no {RESULT}: finish the run with --resume, or score it with `fewset eval {run}`"
-        )
-    result: Result = json.loads((run / RESULT).read_text(encoding="utf-8"))
-    return result
-
-
-def _check(recipe: Recipe, setting: str, given: Mapping[str, Any]) -> None:
-    """Refuse a setting that is not for what the run takes, and what the setting leaves no choice of."""
-    if setting == "cross-domain" and given["domain"] is not None:
-        raise UserError(
-            "cross-domain has two domains: give --support-domain and --query-domain, not --domain"
-        )
-    if recipe.model.on_features and setting != "low-shot":
-        raise UserError(
-            f"the setting {setting} is for images, but run {recipe.name!r} is on a table of features; take "
-            "--setting low-shot"
-        )
-    if setting == "low-shot":
-        if not recipe.model.on_features:
-            raise UserError(
-                f"the setting low-shot is for a table of features, but run {recipe.name!r} embeds images; "
-                "make a table of its embeddings with `fewset embed`, and train on that"
-            )
-        for name in ("split", "domain", "way", "query"):
-            if given.get(name) is not None:
-                raise UserError(
-                    f"low-shot takes every unseen class and every query of the table; leave out --{name}"
-                )
-
-
-def _stem(result: Result, words: tuple[str, ...]) -> str:
+def _stem(result: Result) -> str:
     """The beginning of the names of the files of a result that is not on the recipe's own tasks."""
-    setting = () if result["setting"] == "standard" else (result["setting"],)
-    domain = (result["domain"] or "").replace("→", "-to-")
-    sizes = (f"{result[key]}{key}" for key in ("way", "shot", "query", "tasks"))
-    parts = (*setting, *words, result["data"], domain, result["split"], *sizes, f"seed{result['seed']}")
+    setting = () if result.setting == "standard" else (result.setting,)
+    domain = (result.domain or "").replace("→", "-to-")
+    sizes = (f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks"))
+    skipped = "without-small-classes" if result.left_out else ""
+    parts = (
+        *setting,
+        result.variant,
+        result.data,
+        domain,
+        result.split,
+        skipped,
+        *sizes,
+        f"seed{result.seed}",
+    )
     return "-".join(part for part in parts if part) + "."
 
 
-def _write_score(score: Score, path: Path) -> Result:
-    if distributed.is_main_process():
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.save(file, score.per_task)
-    return {"mean": score.mean, "ci95": score.ci95, "per_task": path.name}
+def _write_arrays(result: Result, outcome: Outcome, folder: Path, stem: str) -> Result:
+    """Write the values of each task, and the examples; returns the result with the names of these files."""
+
+    def stored(score: Score, name: str) -> StoredScore:
+        if distributed.is_main_process():
+            with replacing(folder / name) as temporary, temporary.open("wb") as file:
+                np.save(file, score.per_task)
+        return StoredScore(score.mean, stored_width(score.ci95), name)
+
+    examples = None
+    if outcome.examples is not None:
+        examples = f"{stem}examples.npz"
+        if distributed.is_main_process():
+            with replacing(folder / examples) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
+    return replace(
+        result,
+        per_task=stored(outcome.score, f"{stem}per_task.npy").per_task,
+        before=None if outcome.before is None else stored(outcome.before, f"{stem}per_task_before.npy"),
+        examples=examples,
+        scores={name: stored(score, f"{stem}per_task_{name}.npy") for name, score in outcome.scores.items()},
+    )

@@ -10,12 +10,12 @@ import torch
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet, open_set
 from fewset.evaluation.embedding import embed_images
-from fewset.evaluation.protocols.low_shot import check_model
 from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
-from fewset.experiments.evaluate import Result, evaluate_run, read_result
+from fewset.experiments.evaluate import check_evaluation, evaluate_run
 from fewset.experiments.recipes import read_recipe, recipe_text
-from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory, State
+from fewset.experiments.result import Result, file_digest, read_result
+from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.experiments.zoo import released_models
 from fewset.models.heads import FittedHead
@@ -59,7 +59,7 @@ def execute(
         raise UserError("--resume goes on with a run, --force starts anew; give one of them")
     run, recipe = RunDirectory(out), with_dim(recipe)
     if resume and distributed.on_main_process(lambda: _resumed_state(run, recipe)) == "finished":
-        return read_result(out)
+        return _finished_result(out, recipe, device, echo)
     if recipe.init and out.resolve() in ((out.parent / recipe.init).resolve(), Path(recipe.init).resolve()):
         raise UserError(f"{out} would start from itself; name the new run with --set name=NAME or --out")
     where = pick_device(device)
@@ -79,7 +79,7 @@ def execute(
     fit(stage, run)
     _fit_head(stage.model, recipe)
     distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
-    return evaluate_run(out, device=device)
+    return evaluate_run(out, device=device)[0]
 
 
 def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
@@ -93,11 +93,22 @@ def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
     return run.state
 
 
+def _finished_result(out: Path, recipe: Recipe, device: str, echo: Callable[[str], None]) -> Result:
+    """The result of a finished run; scored anew if its weights or its data are not those of the result."""
+    result = read_result(out / RESULT)
+    made_of = (file_digest(out / WEIGHTS), open_data(recipe.model, recipe.data.set).digest)
+    if (result.weights_digest, result.data_digest) != made_of:
+        echo(f"{out}: the weights or the data are not those of the result; scoring anew")
+        return evaluate_run(out, device=device)[0]
+    return result
+
+
 def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage:
     """The stage of training that a recipe describes; `beside` is where it looks for initial weights."""
     recipe = with_dim(recipe)
     data = open_data(recipe.model, recipe.data.set)
     model = build_model(recipe.model, recipe.seed).to(device)
+    check_evaluation(recipe, model)  # now, not only after the training
     if recipe.init:
         source = _find_init(recipe.init, beside)
         if recipe.data.hold_out:
@@ -110,7 +121,6 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         raise AssertionError("a recipe has [pretrain] or [train]")
     if isinstance(data, FeatureTable):
         on_features = embedding_model(model, "training on features")
-        check_model(on_features)  # now, not only after the training
         return FeatureTraining(on_features, data, recipe.train, recipe.seed)
     if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
         return FrozenTraining(embedding_model(model, "a frozen backbone"), data, recipe.train, *trained_on)

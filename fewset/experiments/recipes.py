@@ -4,6 +4,8 @@ An unknown key or a value of the wrong type is an error that lists what is known
 line) names become objects; everything below takes the objects themselves.
 """
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,6 +51,11 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def parse_recipe(table: Mapping[str, Any]) -> Recipe:
     return parse(Recipe, table)
+
+
+def recipe_digest(recipe: Recipe) -> str:
+    """What tells a recipe from others: the sha256 of all its keys."""
+    return hashlib.sha256(json.dumps(plain(recipe), sort_keys=True).encode()).hexdigest()
 
 
 def recipe_text(recipe: Recipe) -> str:

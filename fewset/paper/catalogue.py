@@ -9,14 +9,20 @@ from pathlib import Path
 from fewset.data.features.importer import import_features
 from fewset.data.features.table import list_features
 from fewset.experiments.embed_set import embed_set
-from fewset.paper.plan import Entry, Plan, Run
+from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
 from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 
-ADAPTERS = {"ProtoNet": "protonet", "BiLSTM": "bilstm", "DeepSets": "deepsets", "GCN": "gcn", "FEAT": "feat"}
-METHODS = {"MatchNet": "matchnet", "SimpleShot": "simpleshot", **ADAPTERS}
+ADAPTED_ROWS = {
+    "ProtoNet": "protonet",
+    "BiLSTM": "bilstm",
+    "DeepSets": "deepsets",
+    "GCN": "gcn",
+    "FEAT": "feat",
+}
+BENCHMARK_ROWS = {"MatchNet": "matchnet", "SimpleShot": "simpleshot", **ADAPTED_ROWS}
 SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
 HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
 
@@ -25,9 +31,9 @@ def benchmark(_: StudyRunner) -> Plan:
     """The main table: every method at 1 and 5 shots."""
     return Plan(
         "Few-shot classification",
-        _entries(
-            Entry(row, column, Run(method, shot))
-            for row, method in METHODS.items()
+        _numbers(
+            PlannedNumber(row, column, PlannedRun(method, shot))
+            for row, method in BENCHMARK_ROWS.items()
             for column, shot in SHOTS.items()
         ),
         corner="method",
@@ -38,22 +44,24 @@ def ways(_: StudyRunner) -> Plan:
     """Interpolation and extrapolation: trained at 5 or 20 ways, scored at 5 to 20."""
     return Plan(
         "Tasks with other ways than in training",
-        _entries(
-            Entry(
+        _numbers(
+            PlannedNumber(
                 row,
                 str(way),
-                Run(method, shot, *(("20-way", ("train.way=20", "train.query=5")) if trained == 20 else ())),
+                PlannedRun(
+                    method, shot, *(("20-way", ("train.way=20", "train.query=5")) if trained == 20 else ())
+                ),
                 panel=f"{shot}-shot, trained {trained}-way",
                 tasks={"way": way},
             )
             for shot in SHOTS.values()
             for trained in (5, 20)
-            for row, method in ADAPTERS.items()
+            for row, method in ADAPTED_ROWS.items()
             for way in (5, 10, 15, 20)
         ),
         corner="method",
         columns_title="ways",
-        layout="lines",
+        style="lines",
         notes=("Training tasks have 15 queries a class at 5 ways and 5 at 20 ways.",),
     )
 
@@ -69,11 +77,11 @@ def transductive(_: StudyRunner) -> Plan:
     }
     return Plan(
         "Transductive few-shot classification",
-        _entries(
-            Entry(
+        _numbers(
+            PlannedNumber(
                 row,
                 column,
-                Run(method, shot),
+                PlannedRun(method, shot),
                 setting="transductive" if variant else "standard",
                 options={"variant": variant} if variant else {},
             )
@@ -94,11 +102,11 @@ def generalised(_: StudyRunner) -> Plan:
     scores = {"SEEN": "seen", "UNSEEN": "unseen", "COMBINED": "combined", "harmonic mean": "harmonic"}
     return Plan(
         "Generalised few-shot classification",
-        _entries(
-            Entry(
+        _numbers(
+            PlannedNumber(
                 row,
                 column,
-                Run(method, shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
+                PlannedRun(method, shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
                 panel=f"{shot}-shot learning",
                 setting="generalised",
                 score=score,
@@ -123,13 +131,15 @@ def cross_domain(runner: StudyRunner) -> Plan:
             f"the set {runner.images.name!r} has {len(domains) or 'no'} domains, but this study needs two; "
             "import one with `fewset data import domains`"
         )
-    trained = runner.recipe(Run("pretrain")).data.domain or domains[0]
+    trained = runner.recipe(PlannedRun("pretrain")).data.domain or domains[0]
     other = next(domain for domain in domains if domain != trained)
     columns = {"A → A": (trained, trained), "A → B": (trained, other), "B → B": (other, other)}
     rows = {"Supervised": "pretrain", "ProtoNet": "protonet", "FEAT": "feat"}
 
-    def run(method: str) -> Run:
-        return Run(method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",))
+    def run(method: str) -> PlannedRun:
+        return PlannedRun(
+            method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",)
+        )
 
     def pictures(out: Path) -> list[Path]:
         spec = TaskSpec(way=5, shot=1, query=5, tasks=LOOKED_AT, seed=0)
@@ -137,11 +147,11 @@ def cross_domain(runner: StudyRunner) -> Plan:
 
     return Plan(
         f"Few-shot domain generalisation, trained on {trained}",
-        _entries(
-            Entry(
+        _numbers(
+            PlannedNumber(
                 row,
                 f"{support} → {query}",
-                Run(
+                PlannedRun(
                     method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",)
                 ),
                 setting="cross-domain",
@@ -162,14 +172,14 @@ def low_shot(runner: StudyRunner) -> Plan:
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
     rows = {"ProtoNet": "protonet", "SimpleShot": "simpleshot", "FEAT": "feat"}
     own = f"{runner.on}/low-shot"
-    on = own if runner.has(Run("feat", on=own)) else "low-shot"
+    on = own if runner.has(PlannedRun("feat", on=own)) else "low-shot"
     return Plan(
         "Large-scale low-shot learning, top-5 accuracy",
-        _entries(
-            Entry(
+        _numbers(
+            PlannedNumber(
                 row,
                 f"{shot}-shot",
-                Run(method, None, table, (f"data.set={table}",), on=on),
+                PlannedRun(method, None, table, (f"data.set={table}",), on=on),
                 panel=panel,
                 setting="low-shot",
                 tasks={"shot": shot},
@@ -180,13 +190,13 @@ def low_shot(runner: StudyRunner) -> Plan:
             for shot in (1, 2, 5, 10, 20)
         ),
         corner="method",
-        layout="lines",
+        style="lines",
     )
 
 
 def _features_of_the_set(runner: StudyRunner) -> str:
     """The table of the set's images as its pre-trained backbone embeds them; made when it is not there."""
-    run = runner.make(Run("pretrain"))
+    run = runner.make(PlannedRun("pretrain"))
     if run.name not in list_features():
         file = run.with_suffix(".npz")
         embed_set(run, file)
@@ -198,8 +208,8 @@ def adaptation(_: StudyRunner) -> Plan:
     """The embeddings before and after adaptation."""
     return Plan(
         "Before against after adaptation",
-        _entries(
-            Entry(row, column, Run("feat", shot), score=score)
+        _numbers(
+            PlannedNumber(row, column, PlannedRun("feat", shot), score=score)
             for row, score in (("Pre-Adapt", "before"), ("Post-Adapt", ""))
             for column, shot in SHOTS.items()
         ),
@@ -210,13 +220,13 @@ def adaptation(_: StudyRunner) -> Plan:
 def averaging(_: StudyRunner) -> Plan:
     """The mean of each class before or after the set-to-set function."""
     columns = {
-        "Pre-Avg": Run("feat", 5),
-        "Post-Avg": Run("feat", 5, "post-average", ('model.average="post"',)),
+        "Pre-Avg": PlannedRun("feat", 5),
+        "Post-Avg": PlannedRun("feat", 5, "post-average", ('model.average="post"',)),
     }
     return Plan(
         "Averaging before or after adaptation",
-        _entries(
-            Entry(str(shot), column, run, tasks={"shot": shot})
+        _numbers(
+            PlannedNumber(str(shot), column, run, tasks={"shot": shot})
             for shot in (5, 15, 30)
             for column, run in columns.items()
         ),
@@ -250,8 +260,8 @@ def similarity(_: StudyRunner) -> Plan:
     rows = {"Cosine": ("cosine", changes), "Euclidean": ("", ())}
     return Plan(
         "Cosine similarity against Euclidean distance",
-        _entries(
-            Entry(row, column, Run("feat", shot, *changed))
+        _numbers(
+            PlannedNumber(row, column, PlannedRun("feat", shot, *changed))
             for row, changed in rows.items()
             for column, shot in SHOTS.items()
         ),
@@ -264,11 +274,13 @@ def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual:
     """FEAT with one key of its recipe at each of the values; at the usual one it is the recipe as it is."""
     return Plan(
         title,
-        _entries(
-            Entry(
+        _numbers(
+            PlannedNumber(
                 str(value),
                 column,
-                Run("feat", shot, *(() if value == usual else (f"{corner}-{value}", (f"{key}={value}",)))),
+                PlannedRun(
+                    "feat", shot, *(() if value == usual else (f"{corner}-{value}", (f"{key}={value}",)))
+                ),
             )
             for value in values
             for column, shot in SHOTS.items()
@@ -277,8 +289,8 @@ def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual:
     )
 
 
-def _entries(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    return tuple(entries)
+def _numbers(numbers: Iterable[PlannedNumber]) -> tuple[PlannedNumber, ...]:
+    return tuple(numbers)
 
 
 ABLATIONS: dict[str, Callable[[StudyRunner], Plan]] = {

@@ -13,8 +13,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from fewset.experiments.result import TASK_FIELDS
 from fewset.paper.numbers import cited_note, number_for
-from fewset.report.results import TASK_FIELDS, Result, compare_results, read_result, read_results
+from fewset.report.comparison import compare_results
+from fewset.report.loading import LoadedResult, load_result, load_results
 from fewset.report.tables import (
     Column,
     Table,
@@ -52,7 +54,7 @@ _NOT_AS_IN_THE_PAPER = (
 def keep(runs: Sequence[Path], directory: Path) -> None:
     """Copy the small files of finished runs into a collection."""
     for run in runs:
-        result = read_result(run)
+        result = load_result(run)
         with replacing_directory(directory / result.data / result.run) as target:
             for file in (file for pattern in _KEPT for file in run.glob(pattern)):
                 kept = target / file.relative_to(run)
@@ -90,10 +92,10 @@ def results_page(directory: Path) -> str:
 
 def _section(group: Path) -> str:
     """The results of an image set: those on the same tasks side by side, then how each was made."""
-    results = read_results(sorted([*group.glob("*/result.json"), *group.glob("*/results/*.json")]))
+    results = load_results(sorted([*group.glob("*/result.json"), *group.glob("*/results/*.json")]))
     results.sort(key=_order)
     parts = [f"## {group.name}\n"]
-    shown: list[Result] = []
+    shown: list[LoadedResult] = []
     protocols = [list(same) for _, same in groupby(results, key=_protocol)]
     headings = [_heading(protocol[0]) for protocol in protocols]
     for protocol, heading in zip(protocols, headings, strict=True):
@@ -115,14 +117,14 @@ def _section(group: Path) -> str:
     return "\n".join(parts)
 
 
-def _heading(result: Result) -> str:
+def _heading(result: LoadedResult) -> str:
     """The tasks of a table in a few words; the table itself says all."""
     setting = "" if result.setting == "standard" else result.setting.capitalize()
     place = (result.domain or "").replace("→", " → ")
     return ", ".join(filter(None, (setting, place, f"{result.way}-way {result.shot}-shot")))
 
 
-def _with_paper(table: Table, results: Sequence[Result]) -> Table:
+def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
     """A table of these results with the paper's numbers after ours, where it has any."""
     numbers = [number_for(result) for result in results]
     if not any(numbers):
@@ -152,24 +154,24 @@ def _with_paper(table: Table, results: Sequence[Result]) -> Table:
     )
 
 
-def _order(result: Result) -> tuple[Any, ...]:
+def _order(result: LoadedResult) -> tuple[Any, ...]:
     """The standard setting first, smaller tasks before larger ones; results on the same tasks together."""
     standard = result.setting == "standard"
     return not standard, result.setting, result.domain or "", result.way, result.shot, str(_protocol(result))
 
 
-def _protocol(result: Result) -> tuple[Any, ...]:
+def _protocol(result: LoadedResult) -> tuple[Any, ...]:
     """What results must agree on to stand in one table."""
     return tuple(getattr(result, name) for name in TASK_FIELDS)
 
 
-def _machine(result: Result) -> str:
+def _machine(result: LoadedResult) -> str:
     processor, threads = (result.versions.get(name, "") for name in ("processor", "threads"))
     processes = int(result.versions.get("processes", 1))
     return f"{processor}, " + (f"{processes} processes of " if processes > 1 else "") + f"{threads} threads"
 
 
-def _origins(results: Sequence[Result]) -> Table:
+def _origins(results: Sequence[LoadedResult]) -> Table:
     """How each number was made."""
     columns = [
         Column(title, title)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from fewset.experiments.execute import execute
 from fewset.experiments.recipes import find_recipe, read_recipe
+from fewset.report.loading import load_results
 from fewset.report.page import build_report
-from fewset.report.results import read_results
 from fewset.report.tables import comparison_table, plain_text
 
 _STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
@@ -27,5 +27,5 @@ def demo(out: Path, echo: Callable[[str], None], device: str = "auto") -> None:
             execute(recipe, "train", out / recipe.name, resume=True, device=device, echo=echo)
             runs.append(out / recipe.name)
     page = build_report(runs, out)
-    echo(plain_text(comparison_table(read_results(runs))))
+    echo(plain_text(comparison_table(load_results(runs))))
     echo(f"report: {page}")

@@ -1,7 +1,8 @@
 """Make a study: every number is written to its file as soon as it is there.
 
-What is finished is taken as it is. So a study that was stopped goes on where it stopped, and studies that
-share runs share the work. What a reader sees is drawn from the study's file alone (`fewset.paper.render`).
+What is finished is taken as it is, as long as it was made of the same recipe, weights and data as are there
+now. So a study that was stopped goes on where it stopped, and studies that share runs share the work. What a
+reader sees is drawn from the study's file alone (`fewset.paper.render`).
 """
 
 import json
@@ -9,76 +10,76 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fewset.experiments.evaluate import Result, command_line, evaluate_run
-from fewset.paper.plan import Entry, Plan
+from fewset.experiments.build import with_dim
+from fewset.experiments.evaluate import command_line, evaluate_run
+from fewset.experiments.recipes import recipe_digest
+from fewset.experiments.result import Result, file_digest
+from fewset.experiments.run_directory import WEIGHTS, RunDirectory
+from fewset.paper.plan import Plan, PlannedNumber
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import Cell, Study, read_study, write_study
-
-SOURCE = "source"  # the field of a cell's result that says what it was made from
+from fewset.paper.study import Number, Study, read_study, write_study
 
 
 def run_study(name: str, plan: Plan, runner: StudyRunner, file: Path) -> Study:
-    """Make what is missing in the study's file, number by number."""
-    there = (
-        {(cell.panel, cell.row, cell.column): cell for cell in read_study(file).cells}
-        if file.exists()
-        else {}
-    )
+    """Make what is missing in the study's file, or was made of something else, number by number."""
+    there = {number.place: number for number in read_study(file).numbers} if file.exists() else {}
     study = _empty(name, plan, runner)
     scored: dict[str, Result] = {}
-    for number, entry in enumerate(plan.entries, start=1):
-        source = _source(entry, runner)
-        cell = there.get(entry.place)
-        if cell is None or cell.result.get(SOURCE) != source:
+    for count, planned in enumerate(plan.numbers, start=1):
+        source = _source(planned, runner)
+        number = there.get(planned.place)
+        if number is None or number.source != source or not _bound(number.result, planned, runner):
             key = json.dumps(source, sort_keys=True)
             if key not in scored:
-                tasks: dict[str, Any] = {**runner.tasks, **entry.tasks}
-                runner.echo(f"[{number}/{len(plan.entries)}] {name}: {', '.join(filter(None, entry.place))}")
-                scored[key] = evaluate_run(
-                    runner.make(entry.run),
-                    setting=entry.setting,
-                    options=entry.options,
-                    **tasks,
-                )
-            cell = _cell(entry, scored[key] | {SOURCE: source})
-        study = replace(study, cells=(*study.cells, cell))
+                place = ", ".join(filter(None, planned.place))
+                runner.echo(f"[{count}/{len(plan.numbers)}] {name}: {place}")
+                scored[key] = _score(planned, runner)
+            number = Number(*planned.place, planned.score, source, scored[key])
+        study = replace(study, numbers=(*study.numbers, number))
         write_study(study, file)
     return study
 
 
-def _source(entry: Entry, runner: StudyRunner) -> dict[str, Any]:
-    """What a number comes from: one in the file is taken again when this has not changed."""
+def _score(planned: PlannedNumber, runner: StudyRunner) -> Result:
+    numbers: dict[str, Any] = {**runner.tasks, **planned.tasks}
+    run = runner.make(planned.run)
+    return evaluate_run(run, setting=planned.setting, options=planned.options, **numbers)[0]
+
+
+def _source(planned: PlannedNumber, runner: StudyRunner) -> dict[str, Any]:
+    """What a number is asked to come from; one in the file that came from something else is made anew."""
+    recipe = runner.recipe(planned.run)
     return {
-        "run": runner.recipe(entry.run).name,
-        "overrides": list(runner.overrides),
-        "setting": entry.setting,
-        "options": dict(entry.options),
-        "tasks": {**runner.tasks, **entry.tasks},
+        "run": recipe.name,
+        "recipe": recipe_digest(with_dim(recipe)),
+        "setting": planned.setting,
+        "options": dict(planned.options),
+        "tasks": {**runner.tasks, **planned.tasks},
     }
 
 
-def _cell(entry: Entry, result: Result) -> Cell:
-    score = (
-        result["before"]
-        if entry.score == "before"
-        else result["scores"][entry.score]
-        if entry.score
-        else result
-    )
-    return Cell(*entry.place, mean=score["mean"], ci95=score["ci95"], result=result)
+def _bound(result: Result, planned: PlannedNumber, runner: StudyRunner) -> bool:
+    """Whether a number in the file was made of the weights and the data that are there now.
+
+    Where the run, or the set, is not there, nothing speaks against it.
+    """
+    run = RunDirectory(runner.directory(planned.run))
+    if run.state == "finished" and file_digest(run.path / WEIGHTS) != result.weights_digest:
+        return False
+    return runner.data_digest(planned.run) in (None, result.data_digest)
 
 
 def _empty(name: str, plan: Plan, runner: StudyRunner) -> Study:
     panels, rows, columns = (
-        tuple(dict.fromkeys(labels)) for labels in zip(*(entry.place for entry in plan.entries), strict=True)
+        tuple(dict.fromkeys(labels)) for labels in zip(*(each.place for each in plan.numbers), strict=True)
     )
-    recipe = runner.recipe(plan.entries[-1].run)
+    recipe = runner.recipe(plan.numbers[-1].run)
     return Study(
         name=name,
         title=plan.title,
         data=recipe.data.set,
         backbone=recipe.model.backbone,
-        layout=plan.layout,
+        style=plan.style,
         corner=plan.corner,
         columns_title=plan.columns_title,
         panels=panels,
@@ -86,6 +87,6 @@ def _empty(name: str, plan: Plan, runner: StudyRunner) -> Study:
         columns=columns,
         column_keys=tuple(plan.column_keys.get(column, column) for column in columns),
         command=command_line(),
-        cells=(),
+        numbers=(),
         notes=plan.notes,
     )

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from fewset.report.results import Result
+from fewset.report.loading import LoadedResult
 from fewset.report.tables import Estimate
 
 
@@ -69,7 +69,7 @@ _TRANSDUCTIVE = {
 }
 
 
-def number_for(result: Result) -> tuple[PaperNumber, PaperSource] | None:
+def number_for(result: LoadedResult) -> tuple[PaperNumber, PaperSource] | None:
     """The paper's number for what a result is on: the same set, backbone, setting, ways, shots and queries.
 
     None where the paper has no such number. So it is for every cross-domain and low-shot result: the paper

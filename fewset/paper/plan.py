@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fewset.paper.study import Layout
+from fewset.paper.study import Style
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """A run that a study needs: the recipe of a method at a number of shots, with changes.
 
     `changes` are as after `--set`, and `tag` tells the run from the unchanged one. A change of the data (or
@@ -28,7 +28,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlannedNumber:
     """One number: where it stands, and the run, the setting, the tasks and the score that it comes from.
 
     `score` is "" for the headline, "before" for the one before adaptation, or the name of another.
@@ -36,7 +36,7 @@ class Entry:
 
     row: str
     column: str
-    run: Run
+    run: PlannedRun
     panel: str = ""
     setting: str = "standard"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -57,10 +57,10 @@ class Plan:
     """
 
     title: str
-    entries: tuple[Entry, ...]
+    numbers: tuple[PlannedNumber, ...]
     corner: str = ""
     columns_title: str = ""
-    layout: Layout = "table"
+    style: Style = "table"
     column_keys: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     pictures: Callable[[Path], list[Path]] = lambda _: []

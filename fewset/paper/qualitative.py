@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.embedding import embed_images
-from fewset.evaluation.protocols.cross_domain import cross_domains, evaluate_cross_domain, picture_task
+from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.protocols.cross_domain import cross_domains, picture_task
+from fewset.evaluation.scoring import score_tasks
 from fewset.experiments.weights import load
 from fewset.report.figures import png, svg
 from fewset.report.task_figures import PicturedTask, qualitative_figure
@@ -21,7 +22,8 @@ def picture_tasks(
     model = load(run)
     crossing = cross_domains(images, "test", support, query)
     features = embed_images(model, images.images, crossing.rows, title="embedding")
-    accuracy = evaluate_cross_domain(model, features, crossing.index, spec).per_task
+    with evaluating(model):
+        accuracy = score_tasks(model, features, crossing.index, spec).per_task
     pictured = []
     for word, number in (("best", int(accuracy.argmax())), ("worst", int(accuracy.argmin()))):
         task = picture_task(model, features, crossing.index, spec, number)

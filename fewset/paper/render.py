@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fewset.paper.numbers import cited_note
-from fewset.paper.study import Cell, Study, read_study, write_study
+from fewset.paper.study import Study, read_study
 from fewset.paper.study_figures import study_figures
 from fewset.report.figures import png, svg
-from fewset.report.tables import Cell as TableCell
-from fewset.report.tables import Column, Table, csv_text, escape_markdown, latex_text, markdown_text
+from fewset.report.tables import Cell, Column, Table, csv_text, escape_markdown, latex_text, markdown_text
 from fewset.runtime.files import write_bytes, write_text
-
-__all__ = ["Cell", "Study", "read_study", "render_study", "study_tables", "write_study"]
 
 
 def render_study(file: Path, out: Path | None = None) -> list[Path]:
@@ -46,7 +43,7 @@ def study_tables(study: Study) -> list[Table]:
 
 def _panel_table(study: Study, panel: str, last: bool) -> Table:
     corner = f"{study.corner} ↓ {study.columns_title} →" if study.columns_title else study.corner
-    columns: list[tuple[Column, Sequence[TableCell]]] = [(Column(corner, "row"), study.rows)]
+    columns: list[tuple[Column, Sequence[Cell]]] = [(Column(corner, "row"), study.rows)]
     for column in study.columns:
         columns.append((Column(column, column, True), [study.ours(panel, row, column) for row in study.rows]))
         paper = [study.paper(panel, row, column) for row in study.rows]
@@ -70,14 +67,16 @@ def _notes(study: Study) -> list[str]:
 def _about_ours(study: Study) -> str:
     """What the numbers are over, and how they were made."""
     parts = [f"Ours: {study.on}", f"made by {study.command}"]
-    if study.cells:
-        tasks = sorted({cell.result["tasks"] for cell in study.cells})
-        commits = sorted({cell.result["commit"][:10] for cell in study.cells})
+    if study.numbers:
+        tasks = sorted({number.result.tasks for number in study.numbers})
+        commits = sorted({number.result.commit[:10] for number in study.numbers})
         few = f"{tasks[0]:,} to " if len(tasks) > 1 else ""
         parts[1:1] = [f"{few}{tasks[-1]:,} tasks each"]
         parts.append(f"commit {' and '.join(commits)}")
     places = len(study.panels) * len(study.rows) * len(study.columns)
-    missing = f" Not measured: {places - len(study.cells)} of {places}." if len(study.cells) < places else ""
+    missing = (
+        f" Not measured: {places - len(study.numbers)} of {places}." if len(study.numbers) < places else ""
+    )
     return ", ".join(parts) + "." + missing
 
 
@@ -105,11 +104,10 @@ def _long_table(study: Study) -> Table:
         *(Column(name, name, True) for name in ("accuracy", "paper")),
         *(Column(name, name) for name in ("paper_on", "paper_cited", *origins)),
     )
-    rows: list[tuple[TableCell, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for place in [(panel, row, col) for panel in study.panels for row in study.rows for col in study.columns]:
-        cell, paper = study.cell(*place), study.paper(*place)
-        result = {} if cell is None else cell.result
-        origin = (str(result.get(name, "")) for name in origins)
+        number, paper = study.number(*place), study.paper(*place)
+        origin = ("" if number is None else str(getattr(number.result, name)) for name in origins)
         about = (study.source.on, "yes" if paper.mark else "no") if paper and study.source else (None, None)
         rows.append((study.data, study.backbone, *place, study.ours(*place), paper, *about, *origin))
     return Table(study.title, columns, tuple(rows))

@@ -5,15 +5,16 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from fewset.data.images.store import ImageSet, open_set
-from fewset.experiments.build import with_dim
+from fewset.data.features.table import list_features
+from fewset.data.images.store import ImageSet, list_sets, open_set
+from fewset.experiments.build import open_data, with_dim
 from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.execute import execute
 from fewset.experiments.recipes import read_recipe, recipes_directory
 from fewset.experiments.run_directory import RECIPE, RunDirectory
 from fewset.experiments.zoo import copy_model, is_copy, released_models
-from fewset.paper.plan import Run
+from fewset.paper.plan import PlannedRun
 from fewset.runtime.errors import UserError
 
 _SHARED = ("data.", "model.", "evaluate.", "seed=")  # changes that concern both stages
@@ -47,9 +48,9 @@ class StudyRunner:
 
     @cached_property
     def images(self) -> ImageSet:
-        return open_set(self.recipe(Run("pretrain")).data.set)
+        return open_set(self.recipe(PlannedRun("pretrain")).data.set)
 
-    def recipe(self, run: Run) -> Recipe:
+    def recipe(self, run: PlannedRun) -> Recipe:
         """The recipe of a run, every change made, under a name of its own if anything has changed."""
         path = self._file(run)
         plain = read_recipe(path, self._overrides(path, run))
@@ -62,11 +63,22 @@ class StudyRunner:
         recipe = read_recipe(path, [*self._overrides(path, run), *changes])
         return plain if recipe == plain else replace(recipe, name="-".join([plain.name, *filter(None, tags)]))
 
-    def has(self, run: Run) -> bool:
+    def directory(self, run: PlannedRun) -> Path:
+        """Where a run is or will be."""
+        return self.runs / self.recipe(run).name
+
+    def data_digest(self, run: PlannedRun) -> str | None:
+        """The digest of the data that a run is scored on; None where they are not imported here."""
+        recipe = self.recipe(run)
+        if recipe.data.set not in (*list_sets(), *list_features()):
+            return None
+        return open_data(recipe.model, recipe.data.set).digest
+
+    def has(self, run: PlannedRun) -> bool:
         """Whether there is a recipe for a run."""
         return self._found(run) is not None
 
-    def make(self, run: Run) -> Path:
+    def make(self, run: PlannedRun) -> Path:
         """The directory of a finished run; what it needs is made first."""
         recipe = with_dim(self.recipe(run))
         directory = self.runs / recipe.name
@@ -96,20 +108,22 @@ class StudyRunner:
             return None
         return model if not directory.exists() or is_copy(directory, model) else None
 
-    def _initial(self, run: Run) -> Run:
+    def _initial(self, run: PlannedRun) -> PlannedRun:
         """The run that another starts from: of the recipe with that name, beside its own or released."""
         path = self._file(run)
         init = read_recipe(path, self._overrides(path, run)).init
         released = [model / RECIPE for name, model in released_models().items() if name == init]
         for beside in [*sorted(path.parent.glob("*.toml")), *released]:
             if read_recipe(beside).name == init:
-                return Run(str(beside), tag=run.tag if run.data_changes else "", changes=run.data_changes)
+                return PlannedRun(
+                    str(beside), tag=run.tag if run.data_changes else "", changes=run.data_changes
+                )
         raise UserError(
             f"{path} starts from {init!r}, but there is neither such a run in {self.runs} nor such a recipe "
             f"beside {path.name}"
         )
 
-    def _file(self, run: Run) -> Path:
+    def _file(self, run: PlannedRun) -> Path:
         path = self._found(run)
         if path is None:
             raise UserError(
@@ -118,7 +132,7 @@ class StudyRunner:
             )
         return path
 
-    def _found(self, run: Run) -> Path | None:
+    def _found(self, run: PlannedRun) -> Path | None:
         """The recipe of a method: one of its own for the number of shots, where there is one."""
         if Path(run.method).is_file():
             return Path(run.method)
@@ -127,7 +141,7 @@ class StudyRunner:
         places = [Path(), recipes_directory()]
         return next((place / name for name in names for place in places if (place / name).is_file()), None)
 
-    def _overrides(self, path: Path, run: Run) -> list[str]:
+    def _overrides(self, path: Path, run: PlannedRun) -> list[str]:
         """The user's changes that concern a recipe: not those of the other stage, and only those of the
         training where it is on other data. A baseline of 0 epochs stays one.
         """

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from fewset.paper.study import Cell, Study
+from fewset.paper.study import Number, Study
 from fewset.report.figures import COLOURS, FAINT, INK, LINES, MARKERS, WIDTH, colour_of, style
 from fewset.report.tables import Estimate, text_of
 from fewset.runtime.errors import UserError
@@ -31,8 +31,8 @@ class Band(NamedTuple):
 
 def study_figures(study: Study) -> dict[str, Figure]:
     """The figures of a study, by the names of their files."""
-    figure = lines_figure(study) if study.layout == "lines" else dots_figure(study)
-    curves = any(cell.result.get("curve") is not None for cell in study.cells)
+    figure = lines_figure(study) if study.style == "lines" else dots_figure(study)
+    curves = any("curve" in number.result.fields for number in study.numbers)
     return {study.name: figure} | ({f"{study.name}-curve": curve_figure(study)} if curves else {})
 
 
@@ -90,10 +90,10 @@ def curve_figure(study: Study) -> Figure:
         axes.set_xlabel("unseen classes: accuracy among all, %")
         axes.grid()
         for place, row in enumerate(study.rows):
-            cells = [cell for cell in study.cells if (cell.panel, cell.row) == (panel, row)]
-            cell = next((cell for cell in cells if cell.result.get("curve") is not None), None)
-            if cell is not None:
-                _curve(axes, cell, place)
+            numbers = [number for number in study.numbers if (number.panel, number.row) == (panel, row)]
+            number = next((number for number in numbers if "curve" in number.result.fields), None)
+            if number is not None:
+                _curve(axes, number, place)
         if axes.lines:
             axes.legend(loc="lower left")
     panels[0].set_xlim(left=0)  # of all panels, once everything is drawn: it ends the automatic scaling
@@ -110,7 +110,7 @@ def _bands(study: Study) -> list[Band]:
     for panel in study.panels:
         places = [(panel, row, column) for row in study.rows for column in study.columns]
         printed = any(study.paper(*place) for place in places)
-        together = printed and study.on_the_papers_set and study.layout == "table"
+        together = printed and study.on_the_papers_set and study.style == "table"
         bands.append(Band(panel, ": ".join(filter(None, (panel, study.on))), True, together))
         if printed and not together:
             bands.append(Band(panel, ": ".join(filter(None, (panel, _paper_label(study)))), False, True))
@@ -242,7 +242,7 @@ def _lines(axes: Axes, study: Study, panel: str, ours: bool) -> dict[str, Any]:
 
 def _chance(study: Study, panel: str) -> list[tuple[int, float]]:
     """The accuracy of guessing, where a column says the number of ways of its tasks."""
-    ways = [cell.result.get("way") for cell in study.cells if cell.panel == panel]
+    ways = [number.result.way for number in study.numbers if number.panel == panel]
     return [
         (int(column), 100 / int(column))
         for column in study.columns
@@ -250,20 +250,20 @@ def _chance(study: Study, panel: str) -> list[tuple[int, float]]:
     ]
 
 
-def _curve(axes: Axes, cell: Cell, place: int) -> None:
+def _curve(axes: Axes, number: Number, place: int) -> None:
     try:
-        curve, scores = cell.result["curve"], cell.result["scores"]
+        curve, scores = number.result.fields["curve"], number.result.scores
         # Infinite constants are written as "inf" and "-inf", which `float` reads.
         points = [
             (float(constant), 100 * unseen, 100 * seen)
             for constant, unseen, seen in zip(curve["constants"], curve["unseen"], curve["seen"], strict=True)
         ]
-        label = f"{cell.row}, area {curve['area']:.3f}"
-        chosen = [100 * scores[name]["mean"] for name in ("unseen_among_all", "seen_among_all")]
+        label = f"{number.row}, area {curve['area']:.3f}"
+        chosen = [100 * scores[name].mean for name in ("unseen_among_all", "seen_among_all")]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"the result of {cell.panel}, {cell.row} holds a curve that cannot be drawn ({error!r}); "
-            f"make it anew: {cell.result['command']}"
+            f"the result of {number.panel}, {number.row} holds a curve that cannot be drawn ({error!r}); "
+            f"make it anew: {number.result.command}"
         ) from None
     _, unseen, seen = zip(*sorted(points, key=lambda point: point[0]), strict=True)
     colour = colour_of(place)

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fewset.report.results import Comparison, Curves, Examples
+from fewset.report.comparison import Comparison
+from fewset.report.loading import Curves, Examples
 from fewset.report.tables import text_of
 
 WIDTH = 8.0  # inches; at 150 dots an inch this is sharp across a page
@@ -80,10 +81,10 @@ def accuracy_figure(comparisons: Sequence[Comparison]) -> Figure:
     left, *right = figure.subplots(1, 2 if paired else 1, sharey=True, squeeze=False)[0]
     left.set_title("Accuracy, %")
     for row, item in enumerate(comparisons):
-        if item.result.before is not None:
-            _interval(left, row + 0.24, item.result.before, FAINT, markerfacecolor="white", markersize=5)
+        if item.result.unadapted is not None:
+            _interval(left, row + 0.24, item.result.unadapted, FAINT, markerfacecolor="white", markersize=5)
         _interval(left, row, item.result.score, colour_of(row), label=True)
-    if any(item.result.before for item in comparisons):
+    if any(item.result.unadapted for item in comparisons):
         unadapted = Line2D([], [], marker="o", color=FAINT, markerfacecolor="white", markersize=5)
         figure.legend([unadapted], ["without adaptation"], loc="outside lower left")
     for axes in right:

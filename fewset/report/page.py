@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
+from fewset.report.comparison import Comparison, compare_results
 from fewset.report.figures import accuracy_figure, adaptation_figure, png, training_figure
-from fewset.report.results import Comparison, Result, compare_results, read_results
+from fewset.report.loading import LoadedResult, load_results
 from fewset.report.tables import (
     comparison_table,
     csv_text,
     describe_tasks,
     latex_text,
     markdown_text,
+    notes_table,
     score_tables,
     settings_table,
     text_of,
@@ -41,7 +43,7 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
 
     The comparison is `table.md` and so on; `scores-1.md` is all scores of the first setting that has several.
     """
-    results = read_results(runs)
+    results = load_results(runs)
     comparisons = compare_results(results)
     table = comparison_table(results)
     scores = score_tables(comparisons)
@@ -51,6 +53,7 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
         summary=summary(comparisons),
         table=table,
         scores=scores,
+        notes=notes_table(comparisons),
         figures={name: _data_uri(picture) for name, picture in figures.items()},
         adaptations=_adaptations(comparisons),
         comparisons=comparisons,
@@ -106,7 +109,7 @@ def _size(difference: Difference) -> str:
     return f"{100 * abs(difference.mean):.2f} ± {100 * difference.ci95:.2f} points"
 
 
-def _title(results: Sequence[Result]) -> str:
+def _title(results: Sequence[LoadedResult]) -> str:
     methods = list(dict.fromkeys(result.method for result in results))
     sets = list(dict.fromkeys(result.data for result in results))
     named = " and ".join(methods) if len(methods) < 3 else f"{len(methods)} methods"
@@ -128,7 +131,7 @@ def _figures(comparisons: Sequence[Comparison]) -> dict[str, bytes]:
 def _adaptations(comparisons: Sequence[Comparison]) -> list[Adaptation]:
     adaptations = []
     for number, item in enumerate(comparisons, start=1):
-        examples, before = item.result.examples, item.result.before
+        examples, before = item.result.examples, item.result.unadapted
         if examples is not None and before is not None:
             effect = item.result.score.per_task - before.per_task
             adaptations.append(

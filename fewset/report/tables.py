@@ -5,9 +5,11 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import NamedTuple
 
-from fewset.report.results import Comparison, Result, compare_results, describe_fields
+from fewset.report.comparison import Comparison, compare_results, describe_fields
+from fewset.report.loading import LoadedResult
 from fewset.tasks.scores import Difference, Score
 
 
@@ -40,7 +42,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def comparison_table(results: Sequence[Result], baseline: int | None = None) -> Table:
+def comparison_table(results: Sequence[LoadedResult], baseline: int | None = None) -> Table:
     """Every method with its accuracy, what the adaptation brings, and the difference to the baseline."""
     comparisons = compare_results(results, baseline)
     alike = len({describe_tasks(result, count=False) for result in results}) == 1
@@ -66,7 +68,7 @@ def comparison_table(results: Sequence[Result], baseline: int | None = None) -> 
         Column("Method", "method"): [item.label for item in comparisons],
         Column("Tasks", "tasks"): [tasks(item) for item in comparisons],
         Column("Accuracy", "accuracy", True): [item.result.score for item in comparisons],
-        Column("Unadapted", "unadapted", True): [item.result.before for item in comparisons],
+        Column("Unadapted", "unadapted", True): [item.result.unadapted for item in comparisons],
         Column("Gain", "gain", True): [item.gain for item in comparisons],
         Column(f"Over {over}", "difference", True): [difference(item) for item in comparisons],
         Column("Excludes 0", "excludes_zero"): [excluded(item) for item in comparisons],
@@ -105,6 +107,18 @@ def _score_table(setting: str, comparisons: Sequence[Comparison]) -> Table:
     )
 
 
+def notes_table(comparisons: Sequence[Comparison]) -> Table | None:
+    """What the settings have to say beside their scores; None where they say nothing."""
+    rows = [(item.label, name, text) for item in comparisons for name, text in item.result.notes.items()]
+    rows += [
+        (item.label, "left out, with too few items", ", ".join(item.result.left_out))
+        for item in comparisons
+        if item.result.left_out
+    ]
+    columns = (Column("Result", "result"), Column("What", "what"), Column("", "text"))
+    return Table("What else the settings say", columns, tuple(rows)) if rows else None
+
+
 def settings_table(comparisons: Sequence[Comparison]) -> Table:
     """The training settings of the runs side by side, those first in which they differ."""
     trained = [item for item in comparisons if item.result.recipe]
@@ -118,7 +132,7 @@ def settings_table(comparisons: Sequence[Comparison]) -> Table:
     )
 
 
-def describe_tasks(result: Result, count: bool = True) -> str:
+def describe_tasks(result: LoadedResult, count: bool = True) -> str:
     """The tasks of a result in words, with or without their number."""
     parts = [
         f"{result.data} {result.split}" + (f" ({result.domain})" if result.domain else ""),
@@ -139,12 +153,16 @@ def text_of(cell: Cell) -> str:
         case str():
             return cell
         case Difference():
-            return f"{100 * cell.mean:+z.2f} ± {100 * cell.ci95:.2f}"
+            return f"{100 * cell.mean:+z.2f}{_interval(cell.ci95, 2)}"
         case Score():
-            return f"{100 * cell.mean:.2f} ± {100 * cell.ci95:.2f}"
+            return f"{100 * cell.mean:.2f}{_interval(cell.ci95, 2)}"
         case Estimate():
-            half = "" if cell.ci95 is None else f" ± {100 * cell.ci95:.{cell.decimals}f}"
+            half = _interval(cell.ci95, cell.decimals)
             return f"{100 * cell.mean:.{cell.decimals}f}{half}{cell.mark}"
+
+
+def _interval(ci95: float | None, decimals: int) -> str:
+    return "" if ci95 is None or isnan(ci95) else f" ± {100 * ci95:.{decimals}f}"
 
 
 def plain_text(table: Table) -> str:
@@ -245,7 +263,7 @@ def _alone(item: Comparison, comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _setting(result: Result, name: str) -> str:
+def _setting(result: LoadedResult, name: str) -> str:
     if name not in result.recipe:
         return "–"
     value = result.recipe[name]

@@ -44,9 +44,11 @@ def parse_value(kind: Any, value: Any, where: str, what: str = "recipe") -> Any:
 
 def parse_words(kind: Any, text: str, where: str) -> Any:
     """A value that was given as a word of the command line."""
-    for read in (lambda: text, lambda: int(text), lambda: float(text)):
+    if get_origin(kind) is tuple:
+        return tuple(parse_words(get_args(kind)[0], word.strip(), where) for word in text.split(","))
+    for read in (str, int, float):
         try:
-            value = read()
+            value = read(text)
         except ValueError:
             continue
         found = _value(kind, value, where, "option")

@@ -36,6 +36,8 @@ class ClassIndex:
         support: Bool[np.ndarray, "items"] | None = None,
         query: Bool[np.ndarray, "items"] | None = None,
     ) -> None:
+        marks = {"origins": origins, "domains": domains, "support": support, "query": query}
+        self._made_of = labels, names, marks
         self.classes, inverse = np.unique(labels, return_inverse=True)
         self.names = [str(label) if names is None else names[label] for label in self.classes]
         items = np.arange(len(inverse))
@@ -74,31 +76,60 @@ class ClassIndex:
             fewest = np.minimum.reduceat(sizes, np.flatnonzero(place == 0))
             self.shots = self.queries = np.bincount(class_of, weights=fewest).astype(np.int64)
 
-    def check(self, way: int, shot: int, query: int) -> None:
-        """Refuse tasks that cannot be drawn, naming the class and the numbers."""
-        if len(self.classes) < way:
-            raise UserError(
-                f"{way} ways were asked for, but there are {len(self.classes)} classes here; lower the way"
-            )
+    def spare(self, shot: int, query: int) -> Int[np.ndarray, "classes"]:
+        """How many items of each class are left over by such a task; negative where it has too few."""
         ruled_out = np.full(len(self.classes), shot)
         if self.two_roles:
             ruled_out = self.ruled_out[:, min(shot, self.ruled_out.shape[1] - 1)]
-        spare = np.minimum(self.shots - shot, self.queries - ruled_out - query)
+        spare: np.ndarray = np.minimum(self.shots - shot, self.queries - ruled_out - query)
+        return spare
+
+    def check(self, way: int, shot: int, query: int) -> None:
+        """Refuse tasks that cannot be drawn, naming what is short and what would work."""
+        if len(self.classes) < way:
+            raise UserError(
+                f"{way} ways were asked for, but there are {len(self.classes)} classes here; lower the way "
+                f"to {len(self.classes)} or less"
+            )
+        spare = self.spare(shot, query)
         worst = int(spare.argmin())
         if spare[worst] >= 0:
             return
         has = f"{self.shots[worst]} items"
         if self.two_roles:
-            has += (
-                f" for the support and {self.queries[worst]} for the queries, "
-                f"{ruled_out[worst]} of which the shots may rule out"
-            )
+            has += f" for the support and {self.queries[worst]} for the queries"
+            ruled_out = self.queries[worst] - query - spare[worst]
+            if spare[worst] < self.shots[worst] - shot and ruled_out:
+                has += f", {ruled_out} of which the shots may rule out"
         elif self.mixed:
             has += " at least, when those of one origin are from one domain"
         raise UserError(
-            f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} "
-            f"({shot} + {query}) were asked for; lower the shot or the query"
+            f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} ({shot} + {query}) "
+            f"were asked for; {self._remedy(way, shot, query)}"
         )
+
+    def restrict(self, kept: Bool[np.ndarray, "classes"]) -> "tuple[Int[np.ndarray, 'rows'], ClassIndex]":
+        """Only these classes: the rows that are left, and the index over them."""
+        labels, names, marks = self._made_of
+        rows = np.flatnonzero(np.isin(labels, self.classes[kept]))
+        left = {key: None if mark is None else mark[rows] for key, mark in marks.items()}
+        return rows, ClassIndex(labels[rows], names, **left)
+
+    def _remedy(self, way: int, shot: int, query: int) -> str:
+        """Which numbers would work in the place of these."""
+        fits = [
+            f"lower the query to {most}" for most in range(query - 1, 0, -1) if self._drawable(shot, most)
+        ][:1]
+        fits += [
+            f"lower the shot to {most}" for most in range(shot - 1, 0, -1) if self._drawable(most, query)
+        ][:1]
+        small = self.spare(shot, query) < 0
+        if len(self.classes) - small.sum() >= max(way, 1):
+            fits.append(f"leave out the {small.sum()} classes that are too small (--skip-small-classes)")
+        return ", or ".join(fits) or "take a set with more items a class"
+
+    def _drawable(self, shot: int, query: int) -> bool:
+        return bool((self.spare(shot, query) >= 0).all())
 
 
 def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:

@@ -5,8 +5,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fewset.runtime import distributed
 from fewset.runtime.files import replacing, write_text
 
@@ -29,6 +27,8 @@ class TrainingFiles:
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint by this state."""
+        import torch  # not needed by those who only read the names of the files
+
         if distributed.is_main_process():
             with replacing(self.path / CHECKPOINT) as temporary:
                 torch.save(state, temporary)
@@ -38,6 +38,8 @@ class TrainingFiles:
         path = self.path / CHECKPOINT
         if not path.exists():
             return None
+        import torch
+
         state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
         return state
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from fewset.data.images.augmentation import draw_rotations, rotate
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.scoring import class_index, evaluate_selection, task_accuracy
+from fewset.evaluation.pools import class_index
+from fewset.evaluation.scoring import evaluate_selection, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import embedding_model
 from fewset.models.similarity import Similarity
@@ -20,7 +21,7 @@ from fewset.runtime.devices import Precision
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import split
 from fewset.tasks.hashing import mix
-from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import embed_batch, load_batch, trained_items
@@ -104,6 +105,7 @@ class MetaTraining:
         self.images, self.config, self.seed = images, config, seed
         self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index = class_index(self.train)
+        check_tasks(self.index, class_index(self.val), config)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
@@ -160,6 +162,22 @@ def keep_statistics(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.eval()
+
+
+def check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> None:
+    """Refuse, before the first step, tasks that cannot be drawn from the train or the val split."""
+    if not config.epochs:
+        return
+    specs = {
+        "train": (train, config.way, config.shot, config.query),
+        "val": (val, config.validation_way, config.shot, config.validation_query),
+    }
+    for split_name, (index, way, shot, query) in specs.items():
+        keys = "validation_way, shot, validation_query" if split_name == "val" else "way, shot, query"
+        try:
+            index.check(way, shot, query)
+        except UserError as error:
+            raise UserError(f"tasks of the {split_name} split (train.{keys}): {error}") from None
 
 
 def validation_spec(config: TrainConfig, seed: int) -> TaskSpec:

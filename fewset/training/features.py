@@ -19,7 +19,7 @@ from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.episodic import TrainConfig, task_step, validation_spec
+from fewset.training.episodic import TrainConfig, check_tasks, task_step, validation_spec
 from fewset.training.loop import Step
 from fewset.training.optimiser import build_optimiser
 
@@ -55,6 +55,8 @@ class FeatureTraining:
         train, self.validated = _train_and_validation(table, config.validation_way, seed)
         self.rows = table.rows(train, "train")
         self.index = ClassIndex(table.labels[self.rows], table.class_names)
+        validation_rows = table.rows(self.validated, "train")
+        check_tasks(self.index, ClassIndex(table.labels[validation_rows], table.class_names), config)
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser

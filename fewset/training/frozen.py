@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from fewset.data.images.augmentation import draw_flips
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.scoring import class_index, score_tasks
+from fewset.evaluation.pools import class_index
+from fewset.evaluation.scoring import score_tasks
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
@@ -32,6 +33,7 @@ from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import trained_items
 from fewset.training.episodic import (
     TrainConfig,
+    check_tasks,
     draw_class_rotations,
     keep_statistics,
     task_step,
@@ -70,6 +72,7 @@ class FrozenTraining:
         self.config, self.seed = config, seed
         train, val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         self.index, self.validation_index = class_index(train), class_index(val)
+        check_tasks(self.index, self.validation_index, config)
         self.table = _tabulate(model, front, images, train.rows)
         self.flipped = _tabulate(model, front, images, train.rows, flipped=True) if config.augment else None
         self.rotated = [

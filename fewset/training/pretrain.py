@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fewset.data.images.store import ImageSet
+from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import evaluate_selection
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
@@ -74,6 +75,8 @@ class Pretraining:
         self.model, self.images, self.config, self.seed = model, images, config, seed
         self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
+        if config.epochs:
+            class_index(self.val).check(len(np.unique(self.val.labels)), 1, config.validation_query)
         torch.manual_seed(mix(seed, 0, 3))
         self.classifier = nn.Linear(model.dim, len(classes)).to(next(model.parameters()).device)
         self.module = nn.ModuleDict({"model": model, "classifier": self.classifier})

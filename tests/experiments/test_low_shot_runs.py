@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols.low_shot import PRIORS
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.weights import load
-from fewset.report.results import read_result
+from fewset.report.loading import load_result
 from tests.helpers.command_line import fail, options, succeed
 from tests.helpers.feature_files import save_hdf5, save_npz
 from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN
@@ -70,7 +71,7 @@ def check(run: Path, result: dict, table: FeatureTable, shot: int, prior: float,
     """Every accuracy of every trial, against a loop over queries and classes."""
     assert (result["setting"], result["data"], result["split"]) == ("low-shot", "birds", setup or "all")
     assert result["way"] == len(table.classes("unseen", setup))
-    assert (result["shot"], result["tasks"], result["prior"]) == (shot, 2, prior)
+    assert (result["shot"], result["tasks"], result["fields"]["prior"]) == (shot, 2, prior)
     assert set(result["scores"]) == set(NAMES)
     assert result["mean"] == result["scores"]["top5_all"]["mean"]
     folder = run if (run / result["per_task"]).exists() else run / "results"
@@ -92,7 +93,7 @@ def test_from_a_file_to_a_result(tmp_path: Path, suffix: str, method: str) -> No
     run = train(tmp_path / "run", method)
     own = json.loads((run / "result.json").read_text())
     check(run, own, table, shot=1, prior=0.8, setup=None)
-    assert own["queries"] == (table.roles == 1).sum()
+    assert own["fields"]["queries"] == (table.roles == 1).sum()
     assert json.loads(succeed("eval", run, "--json"))["scores"] == own["scores"]
     assert not (run / "results").exists()
 
@@ -102,14 +103,14 @@ def test_from_a_file_to_a_result(tmp_path: Path, suffix: str, method: str) -> No
     (file,) = (run / "results").glob("*.json")
     assert file.name == "low-shot-prior0.3-birds-test-3way-2shot-8query-2tasks-seed4.json"
     assert json.loads((run / "result.json").read_text())["scores"] == own["scores"]
-    assert set(read_result(file).scores) == set(NAMES)  # by the report
+    assert set(load_result(file).scores) == set(NAMES)  # by the report
 
 
 def test_one_file_for_each_number_of_shots(birds: FeatureTable, tmp_path: Path) -> None:
     run = train(tmp_path / "run", "feat")
     for shot in (1, 2, 5):
-        result = evaluate_run(run, setting="low-shot", shot=shot)
-        check(run, result, birds, shot, 0.8, None)
+        result, _ = evaluate_run(run, setting="low-shot", shot=shot)
+        check(run, asdict(result), birds, shot, 0.8, None)
     assert len(list((run / "results").glob("*.json"))) == 2  # one shot is the run's own
     assert "low-shot, 7-way 5-shot, 2 tasks" in succeed("eval", run, "--shot", 5)
     assert succeed("compare", run, train(tmp_path / "protonet", "protonet"))
@@ -118,9 +119,9 @@ def test_one_file_for_each_number_of_shots(birds: FeatureTable, tmp_path: Path) 
 def test_top_5_of_5_ways_is_everything(tmp_path: Path) -> None:
     source = write_file(tmp_path / "birds.npz", seen=2, unseen=3, rows=61)
     succeed("data", "import", "features", source)
-    scores = evaluate_run(train(tmp_path / "run", "simpleshot"))["scores"]
+    scores = evaluate_run(train(tmp_path / "run", "simpleshot"))[0].scores
     for name, score in scores.items():
-        assert (score["mean"] == 1) == name.startswith("top5"), name
+        assert (score.mean == 1) == name.startswith("top5"), name
 
 
 def test_the_size_of_the_features_is_that_of_the_table(birds: FeatureTable, tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_the_prior_is_chosen_on_the_validation_setup(birds: FeatureTable, tmp_pa
     run = train(tmp_path / "run", "protonet", "model.head_options.temperature=2.0")
     words = ("eval", run, "--shot", 2, "--json")
     chosen = json.loads(succeed(*words, "--setup", "test", "--prior", "auto"))
-    check(run, chosen, birds, 2, chosen["prior"], "test")
+    check(run, chosen, birds, 2, chosen["fields"]["prior"], "test")
     means = [
         json.loads(succeed(*words, "--setup", "validation", "--prior", prior))["scores"][
             "top5_all_with_prior"
@@ -154,7 +155,7 @@ def test_the_prior_is_chosen_on_the_validation_setup(birds: FeatureTable, tmp_pa
         for prior in PRIORS
     ]
     assert len(set(means)) > 1
-    assert chosen["prior"] == PRIORS[int(np.argmax(means))]
+    assert chosen["fields"]["prior"] == PRIORS[int(np.argmax(means))]
     assert "give --setup test" in fail(*words, "--prior", "auto")
 
 

@@ -17,7 +17,7 @@ from fewset.experiments import zoo
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.weights import load, load_weights
 from fewset.experiments.zoo import released_models
-from fewset.paper.plan import Run
+from fewset.paper.plan import PlannedRun
 from fewset.paper.runner import StudyRunner
 from fewset.runtime.errors import UserError
 from fewset.runtime.packaged import packaged_directory
@@ -142,11 +142,11 @@ def test_what_training_cannot_start_from() -> None:
 def test_a_study_takes_released_models_of_the_same_recipe(made: Path) -> None:
     said: list[str] = []
     runner = StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN], echo=said.append)
-    run = runner.make(Run("feat", 1))
+    run = runner.make(PlannedRun("feat", 1))
     assert said == ["released with fewset, not trained anew: strokes-feat"]
     assert not (run / "metrics.jsonl").exists()
     same_score(made / "strokes-feat", run)
-    runner.make(Run("protonet", 1))
+    runner.make(PlannedRun("protonet", 1))
     assert said[1:3] == [
         "released with fewset, not trained anew: strokes-pretrain",
         "train: strokes-protonet",
@@ -157,7 +157,7 @@ def test_a_study_takes_released_models_of_the_same_recipe(made: Path) -> None:
 def test_a_study_trains_what_was_released_with_other_settings() -> None:
     said: list[str] = []
     runner = StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN, "pretrain.epochs=2"], echo=said.append)
-    runner.make(Run("pretrain"))
+    runner.make(PlannedRun("pretrain"))
     assert said == ["pretrain: strokes-pretrain"]
 
 
@@ -165,14 +165,14 @@ def test_a_study_goes_on_with_a_training_of_ones_own(made: Path) -> None:
     mine = Path("runs/strokes-pretrain")
     mine.mkdir(parents=True)
     shutil.copy(made / mine.name / "recipe.toml", mine)  # begun, and stopped before the first checkpoint
-    StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN]).make(Run("pretrain"))
+    StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN]).make(PlannedRun("pretrain"))
     assert (mine / "metrics.jsonl").exists()
 
 
 def test_recipes_of_ones_own_may_start_from_a_released_model(made: Path) -> None:
     shutil.copy(made / "strokes-feat" / "recipe.toml", "feat.toml")
     runner = StudyRunner(str(Path().resolve()), Path("runs"))
-    initial = runner._initial(Run("feat"))
+    initial = runner._initial(PlannedRun("feat"))
     assert runner.recipe(initial) == read_recipe(made / "strokes-pretrain" / "recipe.toml")
 
 

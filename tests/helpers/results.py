@@ -55,12 +55,16 @@ def write_run(
     values = per_task(0) if values is None else values
     np.save(run / "per_task.npy", values)
     record = {
-        "format": 1,
+        "format": 2,
         "run": name,
         "method": "ProtoNet",
         "setting": "standard",
+        "options": {},
+        "variant": "",
         "data": "strokes",
         "data_digest": "sha256:0123",
+        "weights_digest": "89ab",
+        "recipe_digest": "cdef",
         "split": "test",
         "domain": None,
         "way": WAY,

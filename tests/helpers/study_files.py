@@ -3,21 +3,42 @@
 from dataclasses import replace
 from typing import Any
 
-from fewset.paper.render import Cell, Study
+from fewset.experiments.result import Result, StoredScore
+from fewset.paper.study import Number, Study
 
 COLUMNS = ("1-shot 5-way", "5-shot 5-way")
 
 
-def record(**fields: Any) -> dict[str, Any]:
-    """What is looked at of a result file."""
-    return {
-        "run": "strokes-feat",
-        "tasks": 10_007,
-        "seed": 3,
-        "command": "fewset eval runs/strokes-feat",
-        "commit": "0123456789abcdef",
-        "way": 5,
-    } | fields
+def record(**fields: Any) -> Result:
+    """A result of which studies show a part."""
+    return Result(
+        **{
+            "run": "strokes-feat",
+            "method": "FEAT",
+            "setting": "standard",
+            "options": {},
+            "variant": "",
+            "data": "strokes",
+            "data_digest": "0123",
+            "weights_digest": "4567",
+            "recipe_digest": "89ab",
+            "split": "test",
+            "domain": None,
+            "way": 5,
+            "shot": 1,
+            "query": 15,
+            "tasks": 10_007,
+            "seed": 3,
+            "mean": 0.5,
+            "ci95": 0.001,
+            "per_task": "per_task.npy",
+            "command": "fewset eval runs/strokes-feat",
+            "commit": "0123456789abcdef",
+            "versions": {},
+            "seconds": 1.0,
+        }
+        | fields
+    )
 
 
 def make_study(**changes: Any) -> Study:
@@ -27,7 +48,7 @@ def make_study(**changes: Any) -> Study:
         title="Number of heads",
         data="strokes",
         backbone="conv4",
-        layout="table",
+        style="table",
         corner="heads",
         columns_title="",
         panels=("",),
@@ -35,7 +56,7 @@ def make_study(**changes: Any) -> Study:
         columns=COLUMNS,
         column_keys=COLUMNS,
         command="fewset ablate heads",
-        cells=(),
+        numbers=(),
         notes=(),
     )
     study = replace(study, **changes)
@@ -44,11 +65,11 @@ def make_study(**changes: Any) -> Study:
     places = [
         (panel, row, column) for panel in study.panels for row in study.rows for column in study.columns
     ]
-    cells = tuple(
-        Cell(*place, mean=0.5 + number / 100, ci95=0.001 + number / 10_000, result=record())
+    numbers = tuple(
+        Number(*place, "", {}, record(mean=0.5 + number / 100, ci95=0.001 + number / 10_000))
         for number, place in enumerate(places)
     )
-    return study if "cells" in changes else replace(study, cells=cells)
+    return study if "numbers" in changes else replace(study, numbers=numbers)
 
 
 def generalised_study() -> Study:
@@ -59,13 +80,19 @@ def generalised_study() -> Study:
         rows=("ProtoNet", "FEAT"),
         columns=("SEEN", "harmonic mean"),
     )
-    result = record(
-        curve={
-            "constants": ["inf", "-inf", 0.5],
-            "seen": [0.0, 0.7, 0.5],
-            "unseen": [0.6, 0.0, 0.3],
-            "area": 0.29,
+    changes: dict[str, Any] = {
+        "fields": {
+            "curve": {
+                "constants": ["inf", "-inf", 0.5],
+                "seen": [0.0, 0.7, 0.5],
+                "unseen": [0.6, 0.0, 0.3],
+                "area": 0.29,
+            }
         },
-        scores={"seen_among_all": {"mean": 0.47}, "unseen_among_all": {"mean": 0.31}},
-    )
-    return replace(study, cells=tuple(replace(cell, result=result) for cell in study.cells))
+        "scores": {
+            "seen_among_all": StoredScore(0.47, 0.01, "seen.npy"),
+            "unseen_among_all": StoredScore(0.31, 0.01, "unseen.npy"),
+        },
+    }
+    numbers = (replace(number, result=replace(number.result, **changes)) for number in study.numbers)
+    return replace(study, numbers=tuple(numbers))

@@ -95,10 +95,11 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
         "cross-domain": {"support_domain": "even", "query_domain": "odd"},
     }
     for setting, options in cases.items():
-        result = evaluate_run(run, setting=setting, options=options, query=2, tasks=113)
-        for name, score in {"": result, **result.get("scores", {})}.items():
-            exact[f"{setting} {name}"] = np.array([score["mean"], score["ci95"]])
-            exact[f"{setting} {name} per task"] = np.load(run / "results" / score["per_task"])
+        result, _ = evaluate_run(run, setting=setting, options=options, query=2, tasks=113)
+        for name in ("", *result.scores):
+            score = result.score_of(name)
+            exact[f"{setting} {name}"] = np.array([score.mean, score.ci95])
+            exact[f"{setting} {name} per task"] = np.load(run / "results" / score.per_task)
     torch.manual_seed(0)
     model = FewShotModel(FeatureInput(5, "l2n"), Attention(5), PrototypeHead(5))
     spec = LowShotSpec(shots=(1, 3), trials=2)
@@ -124,4 +125,4 @@ if __name__ == "__main__":
         if distributed.is_main_process():
             np.savez(runs / "exact.npz", **exact)
             np.savez(runs / "close.npz", **close)
-        print(execute(parse_recipe(PRETRAIN), "pretrain", runs / "pre", resume=True)["mean"])
+        print(execute(parse_recipe(PRETRAIN), "pretrain", runs / "pre", resume=True).mean)

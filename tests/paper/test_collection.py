@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fewset.paper.collection import check_page, keep, results_page, write_page
-from fewset.report.results import read_result
+from fewset.report.loading import load_result
 from fewset.report.tables import text_of
 from fewset.runtime.errors import UserError
 from fewset.tasks.scores import compare
@@ -21,7 +21,7 @@ def test_the_published_page_is_what_the_published_files_give() -> None:
 
 def test_every_published_number_was_made_by_a_known_commit() -> None:
     for file in KEPT.glob("*/*/result.json"):
-        result = read_result(file.parent)
+        result = load_result(file.parent)
         assert len(result.commit) == 40, f"{file}: made from a tree with changes, {result.commit}"
         assert result.tasks == (2_000 if result.method == "MAML" else 10_000)
         assert result.command.startswith("fewset ")
@@ -34,7 +34,7 @@ def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path, make_run) -> None
     check_page(tmp_path / "kept")
     text = page.read_text()
     for run in runs:
-        assert text_of(read_result(run).score) in text
+        assert text_of(load_result(run).score) in text
     page.write_text(text.replace("FEAT", "FAST"))
     with pytest.raises(UserError, match="make it anew"):
         check_page(tmp_path / "kept")
@@ -83,7 +83,7 @@ def test_the_other_results_of_a_run_are_kept_and_shown(tmp_path: Path, make_run)
     for place, run in enumerate(runs):
         shown = [run / "result.json", *files[2 * place : 2 * place + 2]]
         for section, file in zip(sections, shown, strict=True):
-            assert f"| {read_result(run).method} | {text_of(read_result(file).score)} |" in section
+            assert f"| {load_result(run).method} | {text_of(load_result(file).score)} |" in section
     assert "| Score | " in sections[2]
     assert sum("fewset eval --setting generalised" in line for line in lines) == 2
 
@@ -102,9 +102,9 @@ def test_kept_results_can_be_read_without_the_run(tmp_path: Path, make_run) -> N
     file = other_result(run, "gen", 30, setting="generalised")
     keep([run], tmp_path / "kept")
     kept = tmp_path / "kept" / "strokes" / "strokes-feat"
-    assert read_result(kept / "results" / "gen.json").scores["seen"].mean == read_result(file).score.mean
+    assert load_result(kept / "results" / "gen.json").scores["seen"].mean == load_result(file).score.mean
     assert not list(kept.rglob("*.npz"))
-    assert read_result(kept).examples is None
+    assert load_result(kept).examples is None
     recorded = json.loads((run / "result.json").read_text())
     assert json.loads((kept / "result.json").read_text()) == recorded | {"examples": None}
     keep([run], tmp_path / "kept")  # again: takes the place of the first
@@ -196,7 +196,7 @@ def test_runs_of_the_same_method_are_told_apart(tmp_path: Path, make_run: MakeRu
     ]
     keep(runs, tmp_path)
     page = results_page(tmp_path)
-    scores = {run.name: read_result(run).score for run in runs}
+    scores = {run.name: load_result(run).score for run in runs}
     for method, name in (("Supervised", "large"), ("Supervised", "small"), ("ProtoNet", "worse")):
         row = cells(page, f"{method} ({name})")
         assert row["Accuracy"] == text_of(scores[name])

@@ -23,12 +23,12 @@ def test_the_tables_are_what_the_study_file_gives(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_number_is_there_and_says_how_it_was_made(name: str) -> None:
     study = read_study(DOCS / "paper" / name / f"{name}.json")
-    assert len(study.cells) == len(study.panels) * len(study.rows) * len(study.columns)
+    assert len(study.numbers) == len(study.panels) * len(study.rows) * len(study.columns)
     tasks = 5 if name == "low-shot" else 10_000
-    for cell in study.cells:
-        assert cell.result["tasks"] == tasks
-        assert re.fullmatch(r"[0-9a-f]{40}", cell.result["commit"])
-        assert cell.result["command"].startswith("fewset ")
+    for number in study.numbers:
+        assert number.result.tasks == tasks
+        assert re.fullmatch(r"[0-9a-f]{40}", number.result.commit)
+        assert number.result.command.startswith("fewset ")
 
 
 def test_the_page_lists_every_study_and_its_links_lead_somewhere() -> None:

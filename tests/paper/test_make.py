@@ -10,7 +10,7 @@ from fewset.experiments.evaluate import evaluate_run
 from fewset.paper import make as study_run
 from fewset.paper.catalogue import ABLATIONS, STUDIES
 from fewset.paper.make import run_study
-from fewset.paper.plan import Entry, Plan, Run
+from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import read_study
 from fewset.runtime.errors import UserError
@@ -22,9 +22,9 @@ SMALL = list(dict.fromkeys([*PRETRAIN, *TRAIN]))
 TWO = Plan(
     "Two numbers of one run",
     (
-        Entry("before", "all", Run("feat"), score="before"),
-        Entry("after", "all", Run("feat")),
-        Entry("after", "wider", Run("feat"), tasks={"way": 5}),
+        PlannedNumber("before", "all", PlannedRun("feat"), score="before"),
+        PlannedNumber("after", "all", PlannedRun("feat")),
+        PlannedNumber("after", "wider", PlannedRun("feat"), tasks={"way": 5}),
     ),
 )
 
@@ -54,22 +54,24 @@ def test_a_number_is_that_of_the_runs_result_file(
     result = json.loads((tmp_path / "runs" / "strokes-feat" / "result.json").read_text())
     assert study.ours("", "after", "all").mean == result["mean"]
     assert study.ours("", "before", "all").mean == result["before"]["mean"]
-    wider = evaluate_run(tmp_path / "runs" / "strokes-feat", way=5)
-    assert study.ours("", "after", "wider").mean == wider["mean"]
+    wider, _ = evaluate_run(tmp_path / "runs" / "strokes-feat", way=5)
+    assert study.ours("", "after", "wider").mean == wider.mean
     assert len(scored) == 2  # before and after come from one evaluation
     assert read_study(tmp_path / "two.json") == study
     assert (study.rows, study.columns, study.data) == (("before", "after"), ("all", "wider"), "tiny")
-    assert study.cell("", "before", "wider") is None
+    assert study.number("", "before", "wider") is None
 
 
 def test_a_study_goes_on_where_it_stopped(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
     file = tmp_path / "two.json"
     whole = run_study("two", TWO, runner, tmp_path / "whole.json")
     scored.clear()
-    run_study("two", Plan(TWO.title, TWO.entries[:2]), runner, file)
+    run_study("two", Plan(TWO.title, TWO.numbers[:2]), runner, file)
     again = run_study("two", TWO, runner, file)
     assert [call.get("way") for call in scored] == [None, 5]
-    assert [(cell.mean, cell.row) for cell in again.cells] == [(cell.mean, cell.row) for cell in whole.cells]
+    assert [(cell.stored.mean, cell.row) for cell in again.numbers] == [
+        (cell.stored.mean, cell.row) for cell in whole.numbers
+    ]
 
 
 def test_other_tasks_are_scored_anew(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
@@ -79,7 +81,7 @@ def test_other_tasks_are_scored_anew(runner: StudyRunner, tmp_path: Path, scored
     scored.clear()
     study = run_study("two", TWO, fewer, file)
     assert len(scored) == 2
-    assert {cell.result["tasks"] for cell in study.cells} == {7}
+    assert {number.result.tasks for number in study.numbers} == {7}
 
 
 def test_runs_of_other_settings_are_refused(runner: StudyRunner, tmp_path: Path) -> None:
@@ -153,13 +155,10 @@ def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
     where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", "--features", "table"]
     succeed("paper", "low-shot", *where, *options([*TRAIN, "train.validation_query=3"]))
     study = read_study(tmp_path / "out" / "low-shot" / "low-shot.json")
-    assert len(study.cells) == 3 * 3 * 5
+    assert len(study.numbers) == 3 * 3 * 5
     assert (study.data, study.backbone) == ("table", "features")
-    result = evaluate_run(tmp_path / "runs" / "strokes-low-shot-feat-table", shot=20)
-    assert (
-        study.ours("All with prior", "FEAT", "20-shot").mean
-        == result["scores"]["top5_all_with_prior"]["mean"]
-    )
+    result, _ = evaluate_run(tmp_path / "runs" / "strokes-low-shot-feat-table", shot=20)
+    assert study.ours("All with prior", "FEAT", "20-shot").mean == result.scores["top5_all_with_prior"].mean
     assert "--features is not an option of ways" in fail("paper", "ways", "--features", "table")
 
 
@@ -169,7 +168,7 @@ def test_the_settings_as_studies(name: str, tmp_path: Path) -> None:
     where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", *options([*SMALL, *small])]
     succeed("paper", name, *where)
     study = read_study(tmp_path / "out" / name / f"{name}.json")
-    assert len(study.cells) == len(study.panels) * len(study.rows) * len(study.columns)
+    assert len(study.numbers) == len(study.panels) * len(study.rows) * len(study.columns)
     if name == "cross-domain":
         assert study.columns == ("even → even", "even → odd", "odd → odd")
         assert (tmp_path / "out" / name / "qualitative.png").read_bytes().startswith(b"\x89PNG")

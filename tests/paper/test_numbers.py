@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fewset.paper.numbers import PaperNumber, number_for, paper_number, paper_source
-from fewset.report.results import Result, read_result
+from fewset.report.loading import LoadedResult, load_result
 from tests.helpers.real_files import real_file
 from tests.helpers.results import MakeRun
 
@@ -156,9 +156,9 @@ RECIPE = {
 }
 
 
-def result_of(make_run: MakeRun, recipe: dict[str, Any], **fields: Any) -> Result:
+def result_of(make_run: MakeRun, recipe: dict[str, Any], **fields: Any) -> LoadedResult:
     run = make_run(**{"method": "FEAT", "data": "miniimagenet", "query": 15, **fields})
-    return replace(read_result(run), recipe=RECIPE | recipe)
+    return replace(load_result(run), recipe=RECIPE | recipe)
 
 
 @pytest.mark.parametrize(

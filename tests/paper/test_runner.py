@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fewset.experiments.recipes import find_recipe, read_recipe
-from fewset.paper.plan import Run
+from fewset.paper.plan import PlannedRun
 from fewset.paper.runner import StudyRunner
 from fewset.runtime.errors import UserError
 
@@ -13,62 +13,63 @@ from fewset.runtime.errors import UserError
 def test_an_unchanged_run_is_the_recipe_itself(tmp_path: Path) -> None:
     runner = StudyRunner("strokes", tmp_path)
     plain = read_recipe(find_recipe("strokes/feat"))
-    assert runner.recipe(Run("feat")) == plain
-    assert runner.recipe(Run("feat", 1)) == plain
-    assert runner.recipe(Run("feat", 1, "balance", (f"train.balance={plain.train.balance}",))) == plain
+    assert runner.recipe(PlannedRun("feat")) == plain
+    assert runner.recipe(PlannedRun("feat", 1)) == plain
+    assert runner.recipe(PlannedRun("feat", 1, "balance", (f"train.balance={plain.train.balance}",))) == plain
 
 
 def test_a_change_gives_a_run_its_own_name(tmp_path: Path) -> None:
     runner = StudyRunner("strokes", tmp_path, ["train.epochs=2", "pretrain.epochs=3"])
-    recipe = runner.recipe(Run("feat", 5, "heads-2", ("model.adapter_options.heads=2",)))
+    recipe = runner.recipe(PlannedRun("feat", 5, "heads-2", ("model.adapter_options.heads=2",)))
     assert recipe.name == "strokes-feat-5shot-heads-2"
     assert (recipe.train.shot, recipe.evaluate.shot, recipe.train.epochs) == (5, 5, 2)
     assert recipe.model.adapter_options == {"heads": 2}
-    assert runner.recipe(Run("pretrain")).pretrain.epochs == 3
+    assert runner.recipe(PlannedRun("pretrain")).pretrain.epochs == 3
 
 
 def test_a_baseline_stays_untrained(tmp_path: Path) -> None:
     runner = StudyRunner("strokes", tmp_path, ["train.epochs=2"])
-    assert runner.recipe(Run("simpleshot", 1)) == read_recipe(find_recipe("strokes/simpleshot"))
+    assert runner.recipe(PlannedRun("simpleshot", 1)) == read_recipe(find_recipe("strokes/simpleshot"))
 
 
 def test_a_recipe_of_its_own_for_the_shots_is_taken(tmp_path: Path) -> None:
     runner = StudyRunner("miniimagenet/authors-conv4", tmp_path)
     for shot in (1, 5):
         shipped = read_recipe(find_recipe(f"miniimagenet/authors-conv4-feat-{shot}shot"))
-        assert runner.recipe(Run("feat", shot)) == shipped
-    assert runner.recipe(Run("pretrain")).name == "miniimagenet-authors-conv4-pretrain"
+        assert runner.recipe(PlannedRun("feat", shot)) == shipped
+    assert runner.recipe(PlannedRun("pretrain")).name == "miniimagenet-authors-conv4-pretrain"
 
 
 def test_a_change_of_the_data_is_made_in_the_pretraining_too(tmp_path: Path) -> None:
     runner = StudyRunner("strokes", tmp_path)
-    run = Run("feat", 5, "held-out", ("data.hold_out=0.25",))
+    run = PlannedRun("feat", 5, "held-out", ("data.hold_out=0.25",))
     assert runner.recipe(run).init == "strokes-pretrain-held-out"
     first = runner.recipe(runner._initial(run))
     assert (first.name, first.data.hold_out) == ("strokes-pretrain-held-out", 0.25)
-    assert runner._initial(Run("feat")).tag == ""
+    assert runner._initial(PlannedRun("feat")).tag == ""
 
 
 def test_a_change_that_changes_nothing_needs_no_other_pretraining(tmp_path: Path) -> None:
     """The recipes of Sketchy are in one domain already."""
     runner = StudyRunner("sketchy", tmp_path)
-    run = Run("feat", 1, "on-Sketch", ("data.domain=Sketch",))
+    run = PlannedRun("feat", 1, "on-Sketch", ("data.domain=Sketch",))
     assert runner.recipe(run) == read_recipe(find_recipe("sketchy/feat"))
     assert (
-        runner.recipe(Run("feat", 1, "on-Photo", ("data.domain=Photo",))).init == "sketchy-pretrain-on-Photo"
+        runner.recipe(PlannedRun("feat", 1, "on-Photo", ("data.domain=Photo",))).init
+        == "sketchy-pretrain-on-Photo"
     )
 
 
 def test_an_unknown_set_or_method_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no recipe for 'feat' on 'nowhere'"):
-        StudyRunner("nowhere", tmp_path).recipe(Run("feat"))
+        StudyRunner("nowhere", tmp_path).recipe(PlannedRun("feat"))
 
 
 def test_a_change_that_no_recipe_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--set epochs=2: a study takes"):
         StudyRunner("strokes", tmp_path, ["epochs=2"])
     with pytest.raises(UserError, match=r"unknown recipe key 'train\.epoch'"):
-        StudyRunner("strokes", tmp_path, ["train.epoch=2"]).recipe(Run("feat"))
+        StudyRunner("strokes", tmp_path, ["train.epoch=2"]).recipe(PlannedRun("feat"))
 
 
 def test_recipes_of_the_users_own(tmp_path: Path) -> None:
@@ -78,8 +79,8 @@ def test_recipes_of_the_users_own(tmp_path: Path) -> None:
     for name in ("pretrain", "feat"):
         (mine / f"{name}.toml").write_text(find_recipe(f"strokes/{name}").read_text())
     runner = StudyRunner(str(mine), tmp_path / "runs")
-    assert runner.recipe(Run("feat")).name == "strokes-feat"
-    assert runner.recipe(runner._initial(Run("feat"))).name == "strokes-pretrain"
+    assert runner.recipe(PlannedRun("feat")).name == "strokes-feat"
+    assert runner.recipe(runner._initial(PlannedRun("feat"))).name == "strokes-pretrain"
     (mine / "pretrain.toml").unlink()
     with pytest.raises(UserError, match=r"neither such a run .* nor such a recipe"):
-        runner._initial(Run("feat"))
+        runner._initial(PlannedRun("feat"))

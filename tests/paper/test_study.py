@@ -1,14 +1,14 @@
 import csv
 import io
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fewset.paper.render import Study, read_study, render_study, study_tables, write_study
+from fewset.paper.render import render_study, study_tables
+from fewset.paper.study import Study, read_study, write_study
 from fewset.report.tables import Estimate, markdown_text, plain_text, text_of
 from fewset.runtime.errors import UserError
 from tests.helpers.study_files import COLUMNS, generalised_study, make_study
@@ -23,26 +23,18 @@ def rows_of(study: Study, panel: int = 0) -> list[list[str]]:
 
 
 def test_a_study_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    for study in (make_study(), make_study(cells=()), generalised_study()):
+    for study in (make_study(), make_study(numbers=()), generalised_study()):
         write_study(study, tmp_path / "study.json")
         assert read_study(tmp_path / "study.json") == study
 
 
 def test_a_number_without_interval_is_null_in_the_file(tmp_path: Path) -> None:
     study = make_study()
-    first = replace(
-        study.cells[0], ci95=math.nan, result=study.cells[0].result | {"before": {"ci95": math.nan}}
-    )
-    write_study(replace(study, cells=(first, *study.cells[1:])), tmp_path / "study.json")
-
-    def refuse(name: str) -> None:
-        raise AssertionError(f"{name} is not JSON")
-
-    record = json.loads((tmp_path / "study.json").read_text(), parse_constant=refuse)
-    assert record["cells"][0]["ci95"] is None
-    cell = read_study(tmp_path / "study.json").cells[0]
-    assert math.isnan(cell.ci95)
-    assert cell.result["before"]["ci95"] is None
+    first = replace(study.numbers[0], result=replace(study.numbers[0].result, ci95=None))
+    study = replace(study, numbers=(first, *study.numbers[1:]))
+    write_study(study, tmp_path / "study.json")
+    assert json.loads((tmp_path / "study.json").read_text())["numbers"][0]["result"]["ci95"] is None
+    assert read_study(tmp_path / "study.json") == study
 
 
 def test_the_papers_numbers_stand_beside_ours_and_are_labelled() -> None:
@@ -100,9 +92,9 @@ def test_where_the_paper_prints_nothing_that_is_said() -> None:
     assert table.notes[-1] == "The paper prints no numbers for this."
 
 
-def test_missing_cells_are_dashes_and_are_counted() -> None:
+def test_missing_numbers_are_dashes_and_are_counted() -> None:
     study = make_study()
-    study = replace(study, cells=study.cells[2:], notes=("A note of its own.",))
+    study = replace(study, numbers=study.numbers[2:], notes=("A note of its own.",))
     assert [row[1] for row in rows_of(study)[1:]] == ["–", "52.00 ± 0.12", "54.00 ± 0.14"]
     notes = study_tables(study)[0].notes
     assert notes[0] == "A note of its own."
@@ -110,7 +102,7 @@ def test_missing_cells_are_dashes_and_are_counted() -> None:
 
 
 def test_a_study_that_has_not_begun_can_be_shown(tmp_path: Path) -> None:
-    for study in (make_study(cells=()), make_study(cells=(), layout="lines", name="ways")):
+    for study in (make_study(numbers=()), make_study(numbers=(), style="lines", name="ways")):
         write_study(study, tmp_path / "study.json")
         assert len(render_study(tmp_path / "study.json")) == 5
         assert "Not measured: 6 of 6." in plain_text(study_tables(study)[0])
@@ -118,15 +110,17 @@ def test_a_study_that_has_not_begun_can_be_shown(tmp_path: Path) -> None:
 
 def test_a_number_without_interval_is_shown_without() -> None:
     study = make_study()
-    study = replace(study, cells=(replace(study.cells[0], ci95=math.nan), *study.cells[1:]))
+    first = replace(study.numbers[0], result=replace(study.numbers[0].result, ci95=None))
+    study = replace(study, numbers=(first, *study.numbers[1:]))
     assert study.ours("", "1", COLUMNS[0]) == Estimate(0.5, None)
     assert "nan" not in markdown_text(study_tables(study)[0])
 
 
 def test_different_numbers_of_tasks_and_commits_are_said() -> None:
     study = make_study()
-    other = replace(study.cells[0], result=study.cells[0].result | {"tasks": 2003, "commit": "f" * 40})
-    note = study_tables(replace(study, cells=(other, *study.cells[1:])))[0].notes[0]
+    first = study.numbers[0]
+    other = replace(first, result=replace(first.result, tasks=2003, commit="f" * 40))
+    note = study_tables(replace(study, numbers=(other, *study.numbers[1:])))[0].notes[0]
     assert "2,003 to 10,007 tasks each" in note
     assert note.endswith("commit 0123456789 and ffffffffff.")
 
@@ -150,12 +144,12 @@ def test_every_file_is_written_and_the_csv_holds_every_number(
     assert set(paths) == set((beside[0].parent / "deep" / "out").iterdir())
     assert all((path.parent / "file.json").exists() for path in beside)
     lines = list(csv.DictReader(io.StringIO(paths[1].read_text())))
-    assert len(lines) == len(study.cells)
+    assert len(lines) == len(study.numbers)
     for line in lines:
-        cell = study.cell(line["panel"], line["row"], line["column"])
+        cell = study.number(line["panel"], line["row"], line["column"])
         assert cell is not None
-        assert float(line["accuracy"]) == pytest.approx(100 * cell.mean, abs=0.005)
-        assert float(line["accuracy_ci95"]) == pytest.approx(100 * cell.ci95, abs=0.005)
+        assert float(line["accuracy"]) == pytest.approx(100 * cell.stored.mean, abs=0.005)
+        assert float(line["accuracy_ci95"]) == pytest.approx(100 * cell.stored.ci95, abs=0.005)
         paper = study.paper(line["panel"], line["row"], line["column"])
         if line["column"] == "SEEN":
             assert paper is not None
@@ -208,17 +202,17 @@ def test_two_renderings_are_the_same_to_the_byte(rendered: tuple[list[Path], lis
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "format 2, expected 1"),
+        ({"format": 1}, "format 1, expected 2"),
         ({"name": "../evil"}, "expected small letters"),
-        ({"name": 5}, "name = 5 where str is expected"),
-        ({"layout": "pie"}, "expected table or lines"),
+        ({"name": 5}, "name is 5 (int), expected str"),
+        ({"style": "pie"}, "unknown value of style 'pie'"),
         ({"rows": []}, "expected one or more, all different"),
         ({"rows": ["1", "1", "2", "8"]}, "expected one or more, all different"),
-        ({"columns": [1, 2]}, "expected texts"),
+        ({"columns": [1, 2]}, "columns is 1 (int), expected str"),
         ({"column_keys": ["1-shot 5-way"]}, "1 column_keys for 2 columns"),
         ({"title": "two\nlines"}, "control characters"),
-        ({"cells": [5]}, "5 as a cell"),
-        ({"cells": {}}, "cells = {} where list is expected"),
+        ({"numbers": [5]}, "numbers is 5 (int), expected a table"),
+        ({"numbers": {}}, "numbers is {} (dict), expected a list"),
     ],
 )
 def test_a_broken_file_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -234,26 +228,33 @@ def test_a_broken_file_is_refused(tmp_path: Path, changes: dict[str, Any], messa
     ("changes", "message"),
     [
         ({"row": "3"}, "not a place of the study"),
-        ({"column": "5-shot 5-way"}, "several cells"),
-        ({"mean": 55.15}, "expected a fraction"),
-        ({"mean": True}, "mean = True"),
-        ({"mean": None}, "mean = None"),
-        ({"ci95": -0.1}, "expected a fraction"),
-        ({"result": []}, "result = []"),
-        ({"result": {}}, "the result of a cell that lacks run"),
+        ({"column": "5-shot 5-way"}, "several numbers"),
+        ({"score": "top5"}, "has no score 'top5'"),
+        ({"result": []}, "numbers.result is [] (list)"),
+        ({"result": {}}, "lacks 'numbers.result.run'"),
     ],
 )
-def test_a_broken_cell_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_a_broken_number_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     write_study(make_study(), tmp_path / "study.json")
     record = json.loads((tmp_path / "study.json").read_text())
-    record["cells"][0] |= changes
+    record["numbers"][0] |= changes
     (tmp_path / "study.json").write_text(json.dumps(record))
     with pytest.raises(UserError) as error:
         read_study(tmp_path / "study.json")
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 1}'])
+@pytest.mark.parametrize(("mean", "ci95"), [(55.15, 0.1), (True, 0.1), (None, 0.1), (0.5, -0.1)])
+def test_a_number_is_a_fraction(tmp_path: Path, mean: object, ci95: float) -> None:
+    write_study(make_study(), tmp_path / "study.json")
+    record = json.loads((tmp_path / "study.json").read_text())
+    record["numbers"][0]["result"] |= {"mean": mean, "ci95": ci95}
+    (tmp_path / "study.json").write_text(json.dumps(record))
+    with pytest.raises(UserError, match=r"expected (a fraction|float)"):
+        read_study(tmp_path / "study.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 2}'])
 def test_what_is_no_study_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "study.json").write_text(text)
     with pytest.raises(UserError, match=r"study\.json"):

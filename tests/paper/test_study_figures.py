@@ -5,7 +5,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fewset.paper.render import Study
+from fewset.paper.study import Study
 from fewset.paper.study_figures import CITED, OWN, curve_figure, dots_figure, lines_figure, study_figures
 from fewset.report.figures import FAINT, png, svg
 from fewset.runtime.errors import UserError
@@ -77,7 +77,7 @@ def test_dots_have_their_intervals_and_numbers() -> None:
 
 def test_missing_numbers_are_dashes() -> None:
     study = make_study()
-    axes = dots_figure(replace(study, cells=study.cells[2:])).axes[0]
+    axes = dots_figure(replace(study, numbers=study.numbers[2:])).axes[0]
     assert [text.get_text() for text in axes.texts] == ["–", "52.00 ± 0.12", "54.00 ± 0.14"]
     assert [y for *_, y in dots(axes)] == [1, 2]
 
@@ -96,14 +96,14 @@ def test_more_rows_than_colours_are_told_apart() -> None:
 def ways_study() -> Study:
     study = make_study(
         name="ways",
-        layout="lines",
+        style="lines",
         columns_title="ways",
         panels=("1-shot, trained 5-way", "1-shot, trained 20-way"),
         rows=("ProtoNet", "FEAT"),
         columns=("5", "10", "20"),
     )
-    cells = (replace(cell, result=cell.result | {"way": int(cell.column)}) for cell in study.cells)
-    return replace(study, cells=tuple(cells))
+    numbers = (replace(one, result=replace(one.result, way=int(one.column))) for one in study.numbers)
+    return replace(study, numbers=tuple(numbers))
 
 
 def test_lines_go_through_the_numbers_with_the_chance_below() -> None:
@@ -122,13 +122,13 @@ def test_lines_go_through_the_numbers_with_the_chance_below() -> None:
 
 
 def test_no_chance_is_drawn_where_the_columns_are_not_ways() -> None:
-    study = make_study(layout="lines", columns=("1", "2"))
+    study = make_study(style="lines", columns=("1", "2"))
     assert "chance" not in legend_of(lines_figure(study))
 
 
 def test_lines_of_the_paper_have_axes_of_their_own() -> None:
     shots = tuple(f"{count}-shot" for count in (1, 2, 5, 10, 20))
-    study = make_study(name="low-shot", layout="lines", panels=("Unseen",), rows=("FEAT",), columns=shots)
+    study = make_study(name="low-shot", style="lines", panels=("Unseen",), rows=("FEAT",), columns=shots)
     ours, paper = lines_figure(study).axes
     np.testing.assert_allclose(line_of(ours, 0)[1], [50, 51, 52, 53, 54])
     np.testing.assert_allclose(line_of(paper, 0)[1], [53.8, 65.4, 76.0, 81.2, 83.6])
@@ -137,7 +137,7 @@ def test_lines_of_the_paper_have_axes_of_their_own() -> None:
 
 def test_a_line_has_a_gap_where_a_number_is_missing() -> None:
     study = ways_study()
-    axes = lines_figure(replace(study, cells=study.cells[:1] + study.cells[2:])).axes[0]
+    axes = lines_figure(replace(study, numbers=study.numbers[:1] + study.numbers[2:])).axes[0]
     np.testing.assert_allclose(line_of(axes, 0)[1], [50, np.nan, 52])
 
 
@@ -157,22 +157,24 @@ def test_the_curve_is_in_the_order_of_the_constants_and_marks_the_chosen_one() -
 
 def test_a_longer_curve_in_a_later_panel_is_in_view() -> None:
     study = generalised_study()
+    other = {"unseen": [0.95, 0.3, 0.0]}
     cells = [
-        replace(cell, result=cell.result | {"curve": cell.result["curve"] | {"unseen": [0.95, 0.3, 0.0]}})
+        replace(cell, result=replace(cell.result, fields={"curve": cell.result.fields["curve"] | other}))
         if cell.panel == study.panels[-1]
         else cell
-        for cell in study.cells
+        for cell in study.numbers
     ]
-    for axes in curve_figure(replace(study, cells=tuple(cells))).axes:
+    for axes in curve_figure(replace(study, numbers=tuple(cells))).axes:
         assert axes.get_xlim()[0] == axes.get_ylim()[0] == 0
         assert axes.get_xlim()[1] > 95
 
 
 def test_a_broken_curve_is_refused() -> None:
     study = generalised_study()
-    result = study.cells[0].result | {"curve": {"constants": ["inf"], "seen": [], "unseen": []}}
+    broken = {"curve": {"constants": ["inf"], "seen": [], "unseen": []}}
+    result = replace(study.numbers[0].result, fields=broken)
     with pytest.raises(UserError, match="1-shot learning, ProtoNet holds a curve that cannot be drawn"):
-        curve_figure(replace(study, cells=(replace(study.cells[0], result=result),)))
+        curve_figure(replace(study, numbers=(replace(study.numbers[0], result=result),)))
 
 
 def test_only_studies_with_curves_have_a_figure_of_them() -> None:

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from fewset.report.comparison import Comparison, compare_results
 from fewset.report.figures import (
     COLOURS,
     accuracy_figure,
@@ -15,14 +16,14 @@ from fewset.report.figures import (
     principal_plane,
     training_figure,
 )
-from fewset.report.results import Comparison, Examples, compare_results, read_results
+from fewset.report.loading import Examples, load_results
 from tests.helpers.results import EPOCHS, EXAMPLES, QUERIES, WAY, MakeRun, example_arrays, per_task
 
 
 @pytest.fixture
 def comparisons(make_run: MakeRun) -> list[Comparison]:
     runs = [make_run("proto"), make_run("feat", per_task(1), per_task(2), method="FEAT")]
-    return compare_results(read_results(runs))
+    return compare_results(load_results(runs))
 
 
 def test_the_plane_is_that_of_the_covariance() -> None:
@@ -132,7 +133,7 @@ def test_accuracies_and_differences_stand_where_the_numbers_are(comparisons: lis
 
 
 def test_one_result_has_no_panel_of_differences(make_run: MakeRun) -> None:
-    figure = accuracy_figure(compare_results(read_results([make_run()])))
+    figure = accuracy_figure(compare_results(load_results([make_run()])))
     assert len(figure.axes) == 1
 
 
@@ -154,7 +155,7 @@ def test_curves_hold_every_epoch_and_mark_the_kept_one(comparisons: list[Compari
 
 def test_a_run_is_drawn_once_and_runs_without_curves_not_at_all(comparisons: list[Comparison]) -> None:
     first, second = comparisons
-    again = second._replace(result=replace(second.result, shot=7))
+    again = second._replace(result=replace(second.result, record=replace(second.result.record, shot=7)))
     figure = training_figure([first._replace(result=replace(first.result, curves=None)), second, again])
     assert figure is not None
     assert len(figure.axes[0].lines) == 1
@@ -178,7 +179,7 @@ def test_the_users_own_style_neither_counts_nor_is_changed(comparisons: list[Com
 
 def test_a_name_is_never_read_as_a_formula(make_run: MakeRun) -> None:
     run = make_run(method=r"_hidden $\nonsense{$")
-    comparisons = compare_results(read_results([run]))
+    comparisons = compare_results(load_results([run]))
     figure = training_figure(comparisons)
     assert isinstance(figure, Figure)
     assert figure.legends[0].get_texts()[0].get_text() == r"_hidden $\nonsense{$"

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from fewset.report.comparison import compare_results
+from fewset.report.loading import load_results
 from fewset.report.page import build_report, summary
-from fewset.report.results import compare_results, read_results
 from fewset.report.tables import comparison_table, csv_text, latex_text, markdown_text
 from fewset.runtime.errors import UserError
 from tests.helpers.results import MakeRun, example_arrays, naive_score, per_task, write_result, write_run
@@ -61,7 +62,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def summary_of(runs: list[Path]) -> list[str]:
-    return summary(compare_results(read_results(runs)))
+    return summary(compare_results(load_results(runs)))
 
 
 def test_the_page_and_all_its_files_are_written(built: Built) -> None:
@@ -74,7 +75,7 @@ def test_the_page_and_all_its_files_are_written(built: Built) -> None:
         "table.csv",
         "table.tex",
     }
-    table = comparison_table(read_results(built.runs))
+    table = comparison_table(load_results(built.runs))
     assert (built.out / "table.md").read_text() == markdown_text(table)
     assert (built.out / "table.csv").read_text() == csv_text(table)
     assert (built.out / "table.tex").read_text() == latex_text(table)
@@ -160,8 +161,8 @@ def test_a_run_that_was_not_trained_here_has_a_page(make_run: MakeRun, tmp_path:
 def test_a_single_task_has_no_interval_but_a_page(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run(values=per_task(0, tasks=2))
     np.save(run / "per_task.npy", np.array([0.5], dtype=np.float32))
-    write_result(run / "result.json", tasks=1, mean=0.5, ci95=float("nan"))
-    assert "ProtoNet reaches 50.00 ± nan % on 1 tasks." in Page(build_report([run], tmp_path / "report")).text
+    write_result(run / "result.json", tasks=1, mean=0.5, ci95=None)
+    assert "ProtoNet reaches 50.00 % on 1 tasks." in Page(build_report([run], tmp_path / "report")).text
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.report.results import (
-    TASK_FIELDS,
-    compare_results,
-    describe_fields,
-    difference,
-    differing_fields,
-    read_result,
-    read_results,
-)
+from fewset.experiments.result import TASK_FIELDS
+from fewset.report.comparison import compare_results, describe_fields, difference, differing_fields
+from fewset.report.loading import load_result, load_results
 from fewset.runtime.errors import UserError
 from tests.helpers.results import (
     EPOCHS,
@@ -30,7 +24,8 @@ OTHER = {
     "split": "val",
     "domain": "chalk",
     "setting": "transductive",
-    "seen": "0.25 held out with seed 0",
+    "task_key": "0.25 held out with seed 0",
+    "left_out": ("owl",),
     "way": 7,
     "shot": 3,
     "query": 11,
@@ -40,7 +35,7 @@ OTHER = {
 
 def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     values, before = per_task(1), per_task(2, 0.5)
-    result = read_result(make_run("feat", values, before, method="FEAT", domain="ink", seconds=3))
+    result = load_result(make_run("feat", values, before, method="FEAT", domain="ink", seconds=3))
     assert (result.run, result.method, result.domain, result.tasks, result.seconds) == (
         "feat",
         "FEAT",
@@ -51,8 +46,8 @@ def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     np.testing.assert_array_equal(result.score.per_task, values)
     expected = naive_score(values)
     assert (result.score.mean, result.score.ci95) == pytest.approx((expected["mean"], expected["ci95"]))
-    assert result.before is not None
-    assert result.before.mean == pytest.approx(naive_score(before)["mean"])
+    assert result.unadapted is not None
+    assert result.unadapted.mean == pytest.approx(naive_score(before)["mean"])
     assert result.examples is not None
     for name, array in example_arrays().items():
         np.testing.assert_array_equal(getattr(result.examples, name), array)
@@ -60,7 +55,7 @@ def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
 
 
 def test_the_last_best_epoch_is_the_kept_one(make_run: MakeRun) -> None:
-    curves = read_result(make_run()).curves
+    curves = load_result(make_run()).curves
     assert curves is not None
     np.testing.assert_array_equal(curves.epoch, np.arange(1, EPOCHS + 1))
     np.testing.assert_allclose(curves.loss, 1 / np.arange(1, EPOCHS + 1))
@@ -72,7 +67,7 @@ def test_an_epoch_may_lack_values(make_run: MakeRun) -> None:
     (run / "metrics.jsonl").write_text(
         '{"epoch": 1, "loss": 2}\n{"epoch": 2, "loss": null, "accuracy": 0.5}\n'
     )
-    curves = read_result(run).curves
+    curves = load_result(run).curves
     assert curves is not None
     np.testing.assert_array_equal(curves.loss, [2, np.nan])
     np.testing.assert_array_equal(curves.accuracy, [np.nan, 0.5])
@@ -83,7 +78,7 @@ def test_a_run_without_training_files_has_neither_curves_nor_settings(make_run: 
     run = make_run()
     (run / "metrics.jsonl").unlink()
     (run / "recipe.toml").unlink()
-    result = read_result(run)
+    result = load_result(run)
     assert result.curves is None
     assert result.recipe == {}
 
@@ -96,7 +91,7 @@ def test_another_result_of_a_run_is_read_with_the_run_around_it(make_run: MakeRu
     other = run / "results" / "other.json"
     other.write_text((run / "result.json").read_text())
     write_result(other, tasks=43, shot=7, per_task="other.per_task.npy", **naive_score(values))
-    result = read_result(other)
+    result = load_result(other)
     assert (result.shot, result.directory) == (7, run)
     assert result.curves is not None
     assert result.recipe["seed"] == 3
@@ -104,8 +99,8 @@ def test_another_result_of_a_run_is_read_with_the_run_around_it(make_run: MakeRu
 
 @pytest.mark.parametrize("field", sorted(OTHER))
 def test_results_on_other_tasks_are_not_paired(make_run: MakeRun, field: str) -> None:
-    first = read_result(make_run("a"))
-    second = read_result(make_run("b", **{field: OTHER[field]}))
+    first = load_result(make_run("a"))
+    second = load_result(make_run("b", **{field: OTHER[field]}))
     assert differing_fields(first, second) == [field]
     assert describe_fields(second, first) == f"{field} is {OTHER[field]}, not {getattr(first, field)}"
     with pytest.raises(UserError, match=rf"same tasks \({field} is .*fewset eval"):
@@ -115,7 +110,7 @@ def test_results_on_other_tasks_are_not_paired(make_run: MakeRun, field: str) ->
 
 def test_different_numbers_of_tasks_are_paired_on_those_of_both(make_run: MakeRun) -> None:
     many, few = per_task(0, tasks=43), per_task(1, tasks=31)
-    first, second = read_result(make_run("a", many)), read_result(make_run("b", few))
+    first, second = load_result(make_run("a", many)), load_result(make_run("b", few))
     assert differing_fields(first, second) == []
     assert set(OTHER) == set(TASK_FIELDS)
     differences = many[:31].astype(np.float64) - few
@@ -127,20 +122,20 @@ def test_different_numbers_of_tasks_are_paired_on_those_of_both(make_run: MakeRu
 
 def test_the_difference_is_paired(make_run: MakeRun) -> None:
     first, second = per_task(1), per_task(2)
-    got = difference(read_result(make_run("a", first)), read_result(make_run("b", second)))
+    got = difference(load_result(make_run("a", first)), load_result(make_run("b", second)))
     expected = naive_score(np.array([float(a) - float(b) for a, b in zip(first, second, strict=True)]))
     assert (got.mean, got.ci95) == pytest.approx((expected["mean"], expected["ci95"]))
 
 
 def test_the_baseline_is_protonet_wherever_it_stands(make_run: MakeRun) -> None:
-    results = read_results([make_run("a", method="FEAT"), make_run("b"), make_run("c", method="GCN")])
+    results = load_results([make_run("a", method="FEAT"), make_run("b"), make_run("c", method="GCN")])
     comparisons = compare_results(results)
     assert [item.baseline for item in comparisons] == ["ProtoNet", None, "ProtoNet"]
     assert [item.alone for item in comparisons] == [False, False, False]
 
 
 def test_without_protonet_the_first_run_is_the_baseline(make_run: MakeRun) -> None:
-    results = read_results([make_run("a", method="FEAT"), make_run("b", method="GCN")])
+    results = load_results([make_run("a", method="FEAT"), make_run("b", method="GCN")])
     assert [item.baseline for item in compare_results(results)] == [None, "FEAT"]
 
 
@@ -150,7 +145,7 @@ def test_each_group_of_tasks_has_its_own_baseline(make_run: MakeRun) -> None:
         for shot in (1, 5)
         for method in ("FEAT", "ProtoNet")
     ]
-    comparisons = compare_results(read_results(runs))
+    comparisons = compare_results(load_results(runs))
     assert [item.baseline for item in comparisons] == [
         "ProtoNet, 5-way 1-shot",
         None,
@@ -160,10 +155,10 @@ def test_each_group_of_tasks_has_its_own_baseline(make_run: MakeRun) -> None:
 
 
 def test_a_chosen_baseline_must_share_the_tasks(make_run: MakeRun) -> None:
-    results = read_results([make_run("a", method="FEAT"), make_run("b")])
+    results = load_results([make_run("a", method="FEAT"), make_run("b")])
     assert [item.baseline for item in compare_results(results, baseline=0)] == [None, "FEAT"]
     with pytest.raises(UserError, match="shot is 5, not 1"):
-        compare_results([*results, read_result(make_run("c", shot=5))], baseline=0)
+        compare_results([*results, load_result(make_run("c", shot=5))], baseline=0)
 
 
 def test_labels_are_as_short_as_tells_the_results_apart(make_run: MakeRun) -> None:
@@ -176,7 +171,7 @@ def test_labels_are_as_short_as_tells_the_results_apart(make_run: MakeRun) -> No
         make_run("f", method="DeepSets", run="same"),
         make_run("g", method="DeepSets", run="same"),
     ]
-    assert [item.label for item in compare_results(read_results(runs))] == [
+    assert [item.label for item in compare_results(load_results(runs))] == [
         "FEAT (a)",
         "FEAT (b)",
         "ProtoNet",
@@ -189,16 +184,16 @@ def test_labels_are_as_short_as_tells_the_results_apart(make_run: MakeRun) -> No
 
 def test_what_is_missing_is_named_with_the_command_that_makes_it(make_run: MakeRun, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"got no run directory.*fewset train"):
-        read_results([])
+        load_results([])
     with pytest.raises(UserError, match=r"no run directory .*nowhere; `fewset train RECIPE`"):
-        read_result(tmp_path / "nowhere")
+        load_result(tmp_path / "nowhere")
     run = make_run("feat", before=per_task(2))
     with pytest.raises(UserError, match="given 2 times"):
-        read_results([run, run / ".." / run.name])
+        load_results([run, run / ".." / run.name])
     for name in ("examples.npz", "per_task_before.npy", "per_task.npy", "result.json"):
         (run / name).unlink()
         with pytest.raises(UserError, match=rf"{name} is missing.*`fewset eval {run}`"):
-            read_result(run)
+            load_result(run)
 
 
 @pytest.mark.parametrize("name", ["result.json", "per_task.npy", "examples.npz"])
@@ -208,24 +203,24 @@ def test_a_truncated_file_is_refused(make_run: MakeRun, name: str, keep: float) 
     content = (run / name).read_bytes()
     (run / name).write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
     with pytest.raises(UserError, match=rf"{name}.*`fewset eval {run}` writes it anew"):
-        read_result(run)
+        load_result(run)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "format 2, expected 1"),
-        ({"way": "five"}, "way = 'five', expected int"),
-        ({"way": True}, "way = True, expected int"),
-        ({"domain": 3}, "domain = 3, expected str or null"),
-        ({"before": {"mean": 0.5}}, "lacks ci95, per_task"),
+        ({"format": 1}, "format 1, expected 2"),
+        ({"way": "five"}, r"way is 'five' \(str\), expected int"),
+        ({"way": True}, r"way is True \(bool\), expected int"),
+        ({"domain": 3}, r"domain is 3 \(int\), expected str"),
+        ({"before": {"mean": 0.5}}, "lacks 'before.ci95'"),
         ({"before": None}, "no score before it"),
         ({"method": "FEAT\x1b[31m"}, "control characters in method"),
-        ({"scores": {"seen": 0.5}}, "has 0.5 as the score 'seen'"),
-        ({"scores": {"seen": {"mean": 0.5}}}, "lacks ci95, per_task"),
-        ({"calibration": {"constant": None}}, "for the calibration constant, expected numbers"),
-        ({"curve": {"constants": ["-inf", "infinite"]}}, "for the curve's constants, expected numbers"),
-        ({"curve": {"constants": [1], "seen": [], "unseen": [1]}}, "differ in length"),
+        ({"notes": {"domains": "a\nb"}}, "control characters in notes"),
+        ({"scores": {"seen": 0.5}}, "scores.seen is 0.5"),
+        ({"scores": {"seen": {"mean": 0.5}}}, "lacks 'scores.seen.ci95'"),
+        ({"colour": "red"}, "unknown result key 'colour'"),
+        ({"per_task": "../elsewhere.npy"}, "names a file elsewhere"),
         ({"mean": 0.01}, "result.json says 0.010000"),
         ({"tasks": 43}, "not an array of 43"),
         ({"examples": "per_task.npy"}, "expected an .npz archive"),
@@ -236,16 +231,16 @@ def test_a_wrong_result_file_is_refused(make_run: MakeRun, changes: dict[str, ob
     run = make_run("feat", before=per_task(2))
     write_result(run / "result.json", **changes)
     with pytest.raises(UserError, match=message):
-        read_result(run)
+        load_result(run)
 
 
 def test_every_field_is_needed(make_run: MakeRun) -> None:
     run = make_run()
     record = json.loads((run / "result.json").read_text())
-    for name in set(record) - {"format"}:
+    for name in set(record) - {"format", "before", "examples"}:
         (run / "result.json").write_text(json.dumps({key: record[key] for key in record if key != name}))
-        with pytest.raises(UserError, match=f"lacks {name}"):
-            read_result(run)
+        with pytest.raises(UserError, match=f"lacks '{name}'"):
+            load_result(run)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +260,7 @@ def test_wrong_examples_are_refused(make_run: MakeRun, name: str, value: np.ndar
     run = make_run("feat", before=per_task(2))
     np.savez(run / "examples.npz", **(example_arrays() | {name: value}))
     with pytest.raises(UserError, match=r"examples\.npz .*`fewset eval"):
-        read_result(run)
+        load_result(run)
 
 
 class Bomb:
@@ -287,16 +282,16 @@ def test_code_in_a_file_is_refused_and_does_not_run(make_run: MakeRun, tmp_path:
     else:
         np.save(run / name, bomb)
     with pytest.raises(UserError, match=f"{name} cannot be read"):
-        read_result(run)
+        load_result(run)
     assert not (tmp_path / "ran").exists()
 
 
 def test_values_outside_zero_to_one_are_refused(make_run: MakeRun) -> None:
-    for place, wrong in enumerate((-0.1, 1.1, np.nan)):
+    for place, wrong in enumerate((-0.1, 1.1)):
         values = per_task(0)
         values[7] = wrong
         with pytest.raises(UserError, match=r"outside 0\.\.1"):
-            read_result(make_run(f"run{place}", values))
+            load_result(make_run(f"run{place}", values))
 
 
 @pytest.mark.parametrize("line", ["{", "3", '{"loss": 1}', '{"epoch": 1, "loss": "low"}', ""])
@@ -306,11 +301,11 @@ def test_a_broken_line_of_the_metrics_is_named(make_run: MakeRun, line: str) -> 
     lines[2] = line
     (run / "metrics.jsonl").write_text("\n".join(lines))
     with pytest.raises(UserError, match=r"line 3 of .*metrics\.jsonl.*fewset train"):
-        read_result(run)
+        load_result(run)
 
 
 def test_a_broken_recipe_is_named(make_run: MakeRun) -> None:
     run = make_run()
     (run / "recipe.toml").write_text("name = ")
     with pytest.raises(UserError, match=r"recipe\.toml is not valid TOML"):
-        read_result(run)
+        load_result(run)

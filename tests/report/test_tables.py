@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.report.results import compare_results, read_results
+from fewset.report.comparison import compare_results
+from fewset.report.loading import load_results
 from fewset.report.tables import (
     Column,
     Estimate,
@@ -37,7 +38,7 @@ def rows_of(text: str) -> list[list[str]]:
 def test_the_numbers_are_those_of_a_naive_version(make_run: MakeRun) -> None:
     proto, feat, before = per_task(0), per_task(1, 0.65), per_task(2, 0.5)
     runs = [make_run("proto", proto), make_run("feat", feat, before, method="FEAT")]
-    header, _, first, second = rows_of(markdown_text(comparison_table(read_results(runs))))
+    header, _, first, second = rows_of(markdown_text(comparison_table(load_results(runs))))
     assert header == ["Method", "Accuracy", "Unadapted", "Gain", "Over ProtoNet", "Excludes 0"]
     assert first == ["ProtoNet", percent(proto), "–", "–", "baseline", "–"]
     gain, difference = (feat.astype(float) - other for other in (before, proto))
@@ -60,12 +61,12 @@ def test_whether_zero_is_excluded(make_run: MakeRun, shift: float, excludes: str
         make_run("proto", values),
         make_run("feat", values + noise - noise.mean() + np.float32(shift), method="FEAT"),
     ]
-    assert comparison_table(read_results(runs)).rows[1][-1] == excludes
+    assert comparison_table(load_results(runs)).rows[1][-1] == excludes
 
 
 def test_every_form_holds_the_same_numbers(make_run: MakeRun) -> None:
     runs = [make_run("proto"), make_run("feat", per_task(1), per_task(2), method="FEAT_50%")]
-    table = comparison_table(read_results(runs))
+    table = comparison_table(load_results(runs))
     records = list(csv.DictReader(io.StringIO(csv_text(table))))
     plain, markdown, latex = plain_text(table), markdown_text(table), latex_text(table)
     for record, row in zip(records, table.rows, strict=True):
@@ -86,7 +87,7 @@ def test_every_form_holds_the_same_numbers(make_run: MakeRun) -> None:
 
 def test_plain_text_is_aligned(make_run: MakeRun) -> None:
     runs = [make_run("proto"), make_run("feat", per_task(1), method="A much longer name")]
-    header, rule, *rows = plain_text(comparison_table(read_results(runs))).splitlines()[2:]
+    header, rule, *rows = plain_text(comparison_table(load_results(runs))).splitlines()[2:]
     assert rule.replace("─", "").strip() == ""
     place = header.index("Accuracy") + len("Accuracy")
     assert all(row[:place].endswith(f"± {row[place - 4 : place]}") for row in rows)
@@ -94,7 +95,7 @@ def test_plain_text_is_aligned(make_run: MakeRun) -> None:
 
 
 def test_columns_that_would_be_empty_are_left_out(make_run: MakeRun) -> None:
-    table = comparison_table(read_results([make_run()]))
+    table = comparison_table(load_results([make_run()]))
     assert [column.title for column in table.columns] == ["Method", "Accuracy"]
     assert table.notes == ()
     assert "strokes test, 5-way 1-shot, 13 queries a class, 41 tasks, seed 0" in table.title
@@ -106,7 +107,7 @@ def test_results_that_cannot_be_paired_say_why(make_run: MakeRun) -> None:
         make_run("feat", method="FEAT"),
         make_run("gcn", method="GCN", shot=7, domain="chalk", setting="transductive"),
     ]
-    table = comparison_table(read_results(runs))
+    table = comparison_table(load_results(runs))
     assert table.notes == (
         "GCN has no baseline: its tasks are not those of ProtoNet "
         "(domain is chalk, not None, setting is transductive, not standard, shot is 7, not 1).",
@@ -124,7 +125,7 @@ def test_several_baselines_are_named(make_run: MakeRun) -> None:
     runs = [
         make_run(f"{method}{shot}", method=method, shot=shot) for method in ("GCN", "FEAT") for shot in (1, 3)
     ]
-    table = comparison_table(read_results(runs))
+    table = comparison_table(load_results(runs))
     titles = [column.title for column in table.columns]
     assert "Over baseline" in titles
     assert [row[titles.index("Baseline")] for row in table.rows] == [
@@ -145,7 +146,7 @@ def test_settings_that_differ_come_first(make_run: MakeRun) -> None:
     (runs[1] / "recipe.toml").write_text(
         'name = "feat"\nseed = 3\naugment = ["flip", "crop"]\n[train.optimiser]\nlr = 0.01\n'
     )
-    table = settings_table(compare_results(read_results(runs)))
+    table = settings_table(compare_results(load_results(runs)))
     assert [column.title for column in table.columns] == ["Setting", "ProtoNet", "FEAT"]
     assert table.rows == (
         ("name", "proto", "feat"),
@@ -205,7 +206,7 @@ def test_all_scores_stand_side_by_side(make_run: MakeRun) -> None:
         scored(make_run, "proto", 1),
         scored(make_run, "feat", 2, method="FEAT"),
     ]
-    (table,) = score_tables(compare_results(read_results(runs)))
+    (table,) = score_tables(compare_results(load_results(runs)))
     assert "generalised" in table.title
     assert rows_of(markdown_text(table)) == [
         ["Score", "ProtoNet, generalised", "FEAT"],
@@ -216,11 +217,11 @@ def test_all_scores_stand_side_by_side(make_run: MakeRun) -> None:
 
 
 def test_results_with_one_score_have_no_table_of_scores(make_run: MakeRun) -> None:
-    assert score_tables(compare_results(read_results([make_run()]))) == []
+    assert score_tables(compare_results(load_results([make_run()]))) == []
 
 
 def test_where_only_the_number_of_tasks_differs_only_that_is_told(make_run: MakeRun) -> None:
     runs = [make_run("proto"), make_run("maml", per_task(1, tasks=37), method="MAML")]
-    table = comparison_table(read_results(runs))
+    table = comparison_table(load_results(runs))
     assert table.title.endswith("strokes test, 5-way 1-shot, 13 queries a class, seed 0")
     assert [row[1] for row in table.rows] == ["41", "37"]

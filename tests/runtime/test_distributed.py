@@ -149,7 +149,7 @@ def test_everything_is_as_with_one_process(
     assert json.loads((runs / "pre" / "environment.json").read_text())["processes"] == 3
     np.testing.assert_array_equal(
         np.load(runs / "pre" / "per_task.npy"),
-        np.load(runs / "pre" / evaluate_run(runs / "pre")["per_task"]),
+        np.load(runs / "pre" / evaluate_run(runs / "pre")[0].per_task),
     )
 
 

@@ -1,0 +1,166 @@
+"""How a model is scored. One file a protocol of the paper; a new one is one file, too.
+
+A protocol is a frozen dataclass that is registered by name (`@register_protocol("name")`). Its fields are
+its options, made with `option(default, help)`: the command line derives `--setting name --its-option` and
+its help from them. Its methods say the rest:
+
+* `check(job)` refuses, before anything is embedded, a model or a set that it does not fit;
+* `evaluate(job)` scores, and returns an `Outcome`: the score, other scores by name, `fields` for programs and
+  `notes` for people. All of it is in the result file, and the report shows it from there alone, so that a
+  result can be read without the protocol that made it.
+
+What a protocol does not say is as in `Protocol`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+from fewset.data.features.table import FeatureTable
+from fewset.data.images.store import ImageSet
+from fewset.evaluation.embedding import embed_images
+from fewset.evaluation.pools import Pool, pool_of
+from fewset.models.model import FewShotModel, embedding_model
+from fewset.models.task_model import TaskModel
+from fewset.runtime.errors import UserError
+from fewset.runtime.registry import Registry
+from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A model and what it is to be scored on, with what its training says about the items."""
+
+    model: TaskModel
+    data: Any
+    """An `ImageSet`, or a `FeatureTable` for protocols that take features."""
+    split: str
+    domain: str | None
+    spec: TaskSpec
+    hold_out: float = 0.0
+    """The share of the train split that the model was not trained on, drawn with `seed`."""
+    seed: int = 0
+    trained_here: bool = True
+    """Whether the data are those that the model was trained on."""
+    skip_small_classes: bool = False
+    given: frozenset[str] = frozenset()
+    """Which of split, domain, way, shot, query, tasks and seed the user chose; the rest is the recipe's."""
+
+    @property
+    def embedding_model(self) -> FewShotModel:
+        """The model of a protocol that needs embeddings."""
+        return embedding_model(self.model, "this setting")
+
+    @property
+    def images(self) -> ImageSet:
+        """The image set of a job on images."""
+        assert isinstance(self.data, ImageSet)
+        return self.data
+
+    @property
+    def table(self) -> FeatureTable:
+        """The table of a job on features."""
+        assert isinstance(self.data, FeatureTable)
+        return self.data
+
+    def pool(self, split: str | None = None) -> Pool:
+        """The items of a split, from which the job's tasks can be drawn."""
+        pool = pool_of(self.images.select(split or self.split, self.domain))
+        return pool.checked(self.spec, self.skip_small_classes)
+
+    def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n D"]:
+        """The embeddings of rows of the image set."""
+        return embed_images(self.model, self.images.images, rows, title="embedding")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a protocol gives: the headline score, and what else it has to say."""
+
+    score: Score
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    before: Score | None = None
+    """The score without adaptation, with `examples` of tasks to look at."""
+    examples: Mapping[str, np.ndarray] | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """For programs: plain values, as JSON has them."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """For people: what `fewset eval` prints and the report shows beside the scores."""
+    replaced: Mapping[str, Any] = field(default_factory=dict)
+    """Where the tasks are not as they were asked for: domain, split, way or query."""
+    task_key: str = ""
+    """What else tells these tasks from others; results are paired only where it agrees."""
+    left_out: tuple[str, ...] = ()
+    """Names of the classes that have too few items."""
+
+
+class Protocol(ABC):
+    """What a protocol is where it does not say otherwise."""
+
+    takes: ClassVar[Literal["images", "features"]] = "images"
+    needs_embeddings: ClassVar[bool] = False
+    default_for: ClassVar[Literal["images", "features"] | None] = None
+    fixed: ClassVar[Mapping[str, str]] = {}
+    """Which of split, domain, way, query, … the protocol leaves no choice of, and why."""
+
+    def check(self, job: Job) -> None:
+        """Refuse what cannot be scored, before anything is embedded."""
+        job.pool()
+
+    @abstractmethod
+    def evaluate(self, job: Job) -> Outcome:
+        """Score the tasks of a job."""
+
+    @property
+    def variant(self) -> str:
+        """What tells a result from others of this protocol, for names of files and in tables."""
+        chosen = [item for item in fields(self) if getattr(self, item.name) != item.default]  # type: ignore[arg-type]
+        return "-".join(f"{item.name.replace('_', '-')}-{getattr(self, item.name)}" for item in chosen)
+
+
+PROTOCOLS: Registry[type[Protocol]] = Registry("setting", __name__)
+
+_Registered = TypeVar("_Registered")
+
+
+def register_protocol(name: str) -> Callable[[_Registered], _Registered]:
+    """Class decorator: make a protocol known to the command line and to recipes under `name`."""
+    return PROTOCOLS.register(name)
+
+
+def option(default: Any, help: str) -> Any:
+    """A field of a protocol that is one of its options."""
+    return field(default=default, metadata={"help": help})
+
+
+def default_protocol(takes: str) -> str:
+    """The protocol of models that take images, or of those that take features."""
+    return next(name for name, kind in PROTOCOLS.items() if kind.default_for == takes)
+
+
+def check_protocol(protocol: Protocol, name: str, job: Job) -> None:
+    """Refuse a job that a protocol cannot score: by what the model is, what was given, and the items."""
+    can = job.model.capabilities
+    if can.takes != protocol.takes:
+        there, here = (
+            "a table of features" if takes == "features" else "images"
+            for takes in (can.takes, protocol.takes)
+        )
+        remedy = (
+            f"take --setting {default_protocol(can.takes)}"
+            if can.takes == "features"
+            else "make a table of its embeddings with `fewset embed`, and train on that"
+        )
+        raise UserError(f"the setting {name} is for {here}, but this run is on {there}; {remedy}")
+    if protocol.needs_embeddings:
+        embedding_model(job.model, f"the setting {name}")
+    for key, why in protocol.fixed.items():
+        if key in job.given:
+            raise UserError(f"{why}; leave out --{key}")
+    protocol.check(job)

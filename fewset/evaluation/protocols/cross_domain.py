@@ -6,7 +6,8 @@ Then it is scored on tasks of new classes, aligned between the domains: C→C, C
 queries from Real World) and R→R (both from the domain that was not trained on).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,23 +16,50 @@ from torch import Tensor
 
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import evaluating
-from fewset.evaluation.scoring import score_tasks
+from fewset.evaluation.pools import Pool
+from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
+from fewset.evaluation.protocols.standard import score_pool
 from fewset.models.task_model import TaskModel
+from fewset.runtime.errors import UserError
 from fewset.tasks.episode import split as split_items
 from fewset.tasks.sampling import ClassIndex, sample_tasks
-from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 
 
-@dataclass(frozen=True, eq=False)
-class Crossing:
-    """The items of two domains: rows of the image set to embed, and the index that draws tasks from them."""
+@register_protocol("cross-domain")
+@dataclass(frozen=True)
+class CrossDomain(Protocol):
+    """Shots of one domain, queries of the same or another."""
 
-    rows: Int[np.ndarray, "items"]
-    index: ClassIndex
+    support_domain: str | None = option(None, "Where the labelled items are from.")
+    query_domain: str | None = option(None, "Where the queries are from.")
+
+    fixed: ClassVar = {"domain": "cross-domain has two domains: give --support-domain and --query-domain"}
+
+    @property
+    def variant(self) -> str:
+        return ""  # the domains are in the result's own field
+
+    def check(self, job: Job) -> None:
+        self._pool(job)
+
+    def evaluate(self, job: Job) -> Outcome:
+        outcome = score_pool(job, self._pool(job))
+        domains = f"{self.support_domain}→{self.query_domain}"
+        return replace(outcome, replaced={"domain": domains}, notes={"domains": domains.replace("→", " → ")})
+
+    def _pool(self, job: Job) -> Pool:
+        if self.support_domain is None or self.query_domain is None:
+            domains = ", ".join(job.images.domain_names) or "none"
+            raise UserError(
+                "the setting cross-domain needs --support-domain and --query-domain; "
+                f"domains of {job.images.name!r}: {domains}"
+            )
+        pool = cross_domains(job.images, job.split, self.support_domain, self.query_domain)
+        return pool.checked(job.spec, job.skip_small_classes)
 
 
-def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Crossing:
+def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Pool:
     """Tasks whose support is from one domain of a set and whose queries are from another, or from the same.
 
     No query has the origin of a shot: a sketch and the photo it was traced from are never in one task. With
@@ -40,7 +68,7 @@ def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Cro
     supports, queries = (images.select(split, domain).rows for domain in (support, query))
     rows = np.union1d(supports, queries)
     if support == query:
-        return Crossing(rows, ClassIndex(images.labels[rows], images.class_names))
+        return Pool(rows, ClassIndex(images.labels[rows], images.class_names))
     index = ClassIndex(
         images.labels[rows],
         images.class_names,
@@ -48,21 +76,7 @@ def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Cro
         support=np.isin(rows, supports),
         query=np.isin(rows, queries),
     )
-    return Crossing(rows, index)
-
-
-def evaluate_cross_domain(
-    model: TaskModel,
-    features: Float[Tensor, "items D"],
-    index: ClassIndex,
-    spec: TaskSpec,
-    *,
-    chunk: int | None = None,
-    title: str = "",
-) -> Score:
-    """Score tasks across domains; `features` are the embeddings of the crossing's rows."""
-    with evaluating(model):
-        return score_tasks(model, features, index, spec, chunk=chunk, title=title)
+    return Pool(rows, index)
 
 
 @dataclass(frozen=True, eq=False)

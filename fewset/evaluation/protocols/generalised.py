@@ -16,30 +16,118 @@ The calibration constant is chosen on validation tasks (`fewset.evaluation.calib
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from fewset.evaluation.calibration import Curve, GeneralisedScores, Margins, calibrate, curve, scores_at
+from fewset.evaluation.calibration import (
+    OBJECTIVES,
+    Curve,
+    GeneralisedScores,
+    Margins,
+    calibrate,
+    curve,
+    json_number,
+    scores_at,
+)
 from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import task_chunks
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
+from fewset.runtime.errors import UserError, unknown_name
 from fewset.tasks.episode import class_major_labels, prototypes, split
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec
 
 
-class Table(NamedTuple):
+class EmbeddedSplit(NamedTuple):
     """Embeddings of a split and the class of each."""
 
     features: Float[Tensor, "items D"]
     labels: Int[np.ndarray, "items"]
     class_names: tuple[str, ...] | None = None
+
+
+@register_protocol("generalised")
+@dataclass(frozen=True)
+class GeneralisedProtocol(Protocol):
+    """Seen and unseen classes together. The headline is the paper's COMBINED, at the calibrated constant."""
+
+    fixed_seen: bool = option(False, "Leave the prototypes of the seen classes unadapted.")
+    seen_query: int | None = option(None, "Queries a seen class; default: as --query.")
+    objective: str = option("harmonic", "What the constant maximises: harmonic or combined.")
+    validation_tasks: int = option(600, "Tasks that the constant is chosen on.")
+
+    needs_embeddings: ClassVar = True
+
+    def check(self, job: Job) -> None:
+        if self.objective not in OBJECTIVES:
+            raise unknown_name("objective", self.objective, OBJECTIVES)
+        if min(self.validation_tasks, self.seen_query or 1) < 1:
+            raise UserError("--validation-tasks and --seen-query must be 1 or more")
+        if not job.trained_here:
+            raise UserError(
+                "the setting generalised needs the items that the run was trained on; leave out --data and "
+                "--domain"
+            )
+        if job.split != "test":
+            raise UserError(
+                f"the setting generalised calibrates on val and scores on test, got split {job.split!r}; "
+                "leave out --split"
+            )
+        if not job.hold_out:
+            raise UserError(
+                "this run was trained on every item of the seen classes, so there are no queries of them "
+                "left; pre-train and train it with --set data.hold_out=0.25"
+            )
+        if job.images.origins is not None and job.domain is None:
+            raise UserError(
+                f"items of {job.images.name!r} in different domains have one origin, so that held-out items "
+                "are known from others; train and score within one domain (data.domain)"
+            )
+        for split_name in ("val", "test"):
+            job.pool(split_name)
+
+    def evaluate(self, job: Job) -> Outcome:
+        train = job.images.select("train", job.domain)
+        val, test = (job.pool(split_name) for split_name in ("val", "test"))
+        found = evaluate_generalised(
+            job.embedding_model,
+            _embedded(job, train.rows),
+            _embedded(job, val.rows),
+            _embedded(job, test.rows),
+            job.spec,
+            share=job.hold_out,
+            seed=job.seed,
+            seen_query=self.seen_query,
+            adapt_seen=not self.fixed_seen,
+            objective=self.objective,
+            validation_tasks=self.validation_tasks,
+            title="scoring",
+        )
+        scores = dict(vars(found.calibrated))
+        for name in ("combined", "seen_among_all", "unseen_among_all", "harmonic"):
+            scores[f"uncalibrated_{name}"] = getattr(found.uncalibrated, name)
+        queries = f", {self.seen_query} queries a class" if self.seen_query else ""
+        return Outcome(
+            found.calibrated.combined,
+            scores,
+            fields={"constant": json_number(found.constant), "curve": found.curve.as_json()},
+            notes={
+                "calibration constant": f"{found.constant:.4g}, chosen on {self.validation_tasks:,} tasks",
+                "area of the curve of seen against unseen": f"{found.curve.area:.4f}",
+            },
+            task_key=f"seen: {job.hold_out} held out with seed {job.seed}{queries}",
+            left_out=(*val.left_out, *test.left_out),
+        )
+
+
+def _embedded(job: Job, rows: Int[np.ndarray, "n"]) -> EmbeddedSplit:
+    return EmbeddedSplit(job.embed(rows), job.images.labels[rows], job.images.class_names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +139,9 @@ class Seen:
     index: ClassIndex
 
     @classmethod
-    def of(cls, table: Table, train: Int[np.ndarray, "train"], queries: Int[np.ndarray, "queries"]) -> "Seen":
+    def of(
+        cls, table: EmbeddedSplit, train: Int[np.ndarray, "train"], queries: Int[np.ndarray, "queries"]
+    ) -> "Seen":
         """From the rows of a table that were trained on and the rows that serve as queries."""
         classes, numbers = np.unique(table.labels[train], return_inverse=True)
         if not np.array_equal(classes, np.unique(table.labels[queries])):
@@ -76,9 +166,9 @@ class Generalised:
 
 def evaluate_generalised(
     model: FewShotModel,
-    train: Table,
-    val: Table,
-    test: Table,
+    train: EmbeddedSplit,
+    val: EmbeddedSplit,
+    test: EmbeddedSplit,
     spec: TaskSpec,
     *,
     share: float = 0.25,
@@ -118,7 +208,7 @@ def evaluate_generalised(
 def generalised_margins(
     model: FewShotModel,
     seen: Seen,
-    unseen: Table,
+    unseen: EmbeddedSplit,
     spec: TaskSpec,
     *,
     seen_query: int | None = None,

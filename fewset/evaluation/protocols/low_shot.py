@@ -29,16 +29,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import inf, log
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
-from fewset.data.features.table import FeatureTable, Setup
+from fewset.data.features.table import SETUPS, FeatureTable, Setup
 from fewset.evaluation.class_means import class_means, device_of
 from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
@@ -75,6 +76,70 @@ class LowShotSpec:
         check_seed(self.seed)
         if not 0 <= self.prior <= 1:
             raise UserError(f"prior is {self.prior}, expected a probability from 0 to 1")
+
+
+@register_protocol("low-shot")
+@dataclass(frozen=True)
+class LowShot(Protocol):
+    """A few shots of each unseen class beside all seen classes. The headline is top-5 among all classes.
+
+    Of the job's tasks, shot, tasks (the trials) and seed count: the way is the number of unseen classes, and
+    every query of the table is scored.
+    """
+
+    prior: float | Literal["auto"] = option(
+        0.8, "The probability that a query is of an unseen class, or auto: chosen on the validation setup."
+    )
+    setup: Setup | None = option(
+        None, "The classes of one setup, validation or test; default: all classes of the table."
+    )
+
+    takes: ClassVar = "features"
+    default_for: ClassVar = "features"
+    fixed: ClassVar = dict.fromkeys(
+        ("split", "domain", "way", "query"),
+        "low-shot takes every unseen class and every query of the table",
+    )
+
+    @property
+    def variant(self) -> str:
+        return f"prior{self.prior}"
+
+    def check(self, job: Job) -> None:
+        check_model(job.embedding_model)
+        self._spec(job)
+        if self.prior == "auto":
+            if not (job.table.setups == SETUPS.index("validation")).any():
+                raise UserError(
+                    f"the table {job.table.name!r} has no validation setup to choose the prior on; "
+                    "give the prior as a number"
+                )
+            if self.setup != "test":
+                raise UserError(
+                    "the prior is chosen on the classes of the validation setup, so it is for the others "
+                    "alone; give --setup test, or the prior as a number"
+                )
+        job.table.draw(job.table.classes("unseen", self.setup), job.spec.shot, 0)
+
+    def evaluate(self, job: Job) -> Outcome:
+        spec = self._spec(job)
+        if self.prior == "auto":
+            spec = replace(spec, prior=choose_prior(job.embedding_model, job.table, spec))
+        scores = evaluate_low_shot(job.embedding_model, job.table, spec)[job.spec.shot]
+        seen, unseen = (job.table.classes(split, self.setup) for split in ("seen", "unseen"))
+        queries = len(job.table.rows(np.concatenate([seen, unseen]), "test"))
+        mean_queries = round(queries / (len(seen) + len(unseen)))  # where classes differ, the mean
+        return Outcome(
+            scores["top5_all"],
+            scores,
+            fields={"seen_classes": len(seen), "queries": queries, "prior": spec.prior},
+            notes={"prior of unseen classes": str(spec.prior), "seen classes": f"{len(seen):,}"},
+            replaced={"split": self.setup or "all", "way": len(unseen), "query": mean_queries},
+        )
+
+    def _spec(self, job: Job) -> "LowShotSpec":
+        prior = LowShotSpec.prior if self.prior == "auto" else self.prior
+        return LowShotSpec((job.spec.shot,), job.spec.tasks, job.spec.seed, prior, self.setup)
 
 
 def evaluate_low_shot(

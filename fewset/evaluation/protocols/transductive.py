@@ -5,18 +5,20 @@ join the set that is adapted, and they refine the prototypes by soft k-means (Se
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
-from fewset.runtime.errors import UserError
+from fewset.runtime.errors import UserError, unknown_name
 from fewset.tasks.episode import class_major_labels, prototypes
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import Score
@@ -45,7 +47,7 @@ class Transduction:
             )
 
 
-METHODS = {
+VARIANTS = {
     "semi-protonet": Transduction(joined=False, steps=1),
     "dagger": Transduction(),
     "dagger-adapted-queries": Transduction(adapted_queries=True),
@@ -64,6 +66,34 @@ with `average="post"` in the model.
 
 "semi-protonet" is Semi-ProtoNet on a model without an adapter (a ProtoNet run).
 """
+
+
+@register_protocol("transductive")
+@dataclass(frozen=True)
+class Transductive(Protocol):
+    """Tasks of one split, the queries of each classified together."""
+
+    variant: str = option("dagger", f"How the queries take part: {', '.join(VARIANTS)}.")
+
+    needs_embeddings: ClassVar = True
+
+    def check(self, job: Job) -> None:
+        if self.variant not in VARIANTS:
+            raise unknown_name("variant", self.variant, VARIANTS)
+        refining_head(job.embedding_model, 0)
+        job.pool()
+
+    def evaluate(self, job: Job) -> Outcome:
+        pool = job.pool()
+        score = evaluate_transductive(
+            job.embedding_model,
+            job.embed(pool.rows),
+            pool.index,
+            job.spec,
+            VARIANTS[self.variant],
+            title="scoring",
+        )
+        return Outcome(score, left_out=pool.left_out)
 
 
 def evaluate_transductive(
@@ -103,7 +133,7 @@ def transductive_logits(
         support = model.adapt(support, query if how.joined else None)
     if how.steps and support.shape[2] < shots:
         support = support.expand(-1, -1, shots, -1)
-    logits: Tensor = _refining_head(model, how.steps)(support, query)
+    logits: Tensor = refining_head(model, how.steps)(support, query)
     return logits
 
 
@@ -120,7 +150,7 @@ def _adapt_together(
     return adapted[:, : way * rows].reshape(support.shape), adapted[:, way * rows :]
 
 
-def _refining_head(model: FewShotModel, steps: int) -> SemiPrototypeHead:
+def refining_head(model: FewShotModel, steps: int) -> SemiPrototypeHead:
     head = model.head
     if not isinstance(head, PrototypeHead | SemiPrototypeHead):
         raise UserError(

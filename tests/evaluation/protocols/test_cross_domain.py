@@ -3,14 +3,25 @@ import pytest
 import torch
 
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
-from fewset.evaluation.protocols.cross_domain import cross_domains, evaluate_cross_domain, picture_task
-from fewset.evaluation.scoring import class_index, evaluate
+from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.pools import class_index
+from fewset.evaluation.protocols.cross_domain import cross_domains, picture_task
+from fewset.evaluation.scoring import evaluate, score_tasks
+from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
-from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.sampling import ClassIndex, sample_tasks
+from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import DIM, distance, model_with
 
 SPEC = TaskSpec(way=3, shot=2, query=5, tasks=31, seed=2)
+
+
+def score_crossing(
+    model: FewShotModel, features: torch.Tensor, index: ClassIndex, spec: TaskSpec, **how: int
+) -> Score:
+    with evaluating(model):
+        return score_tasks(model, features, index, spec, **how)
 
 
 @pytest.fixture
@@ -47,7 +58,7 @@ def features_of(images: ImageSet) -> torch.Tensor:
 def test_protonet_across_domains_against_a_loop(images: ImageSet) -> None:
     table = features_of(images)
     crossing = cross_domains(images, "test", "Clipart", "Real")
-    score = evaluate_cross_domain(model_with("identity"), table[crossing.rows], crossing.index, SPEC)
+    score = score_crossing(model_with("identity"), table[crossing.rows], crossing.index, SPEC)
     for number in range(SPEC.tasks):
         rows = crossing.rows[sample_tasks(crossing.index, SPEC, number, number + 1)[0]]
         assert (images.domains[rows[:, :2]] == 1).all()
@@ -69,7 +80,7 @@ def test_one_domain_is_standard(domain: str, images: ImageSet) -> None:
     table, model = features_of(images), model_with("attention")
     crossing, selection = cross_domains(images, "test", domain, domain), images.select("test", domain)
     np.testing.assert_array_equal(crossing.rows, selection.rows)
-    found = evaluate_cross_domain(model, table[crossing.rows], crossing.index, SPEC)
+    found = score_crossing(model, table[crossing.rows], crossing.index, SPEC)
     expected = evaluate(model, table[selection.rows], selection.labels, SPEC)
     np.testing.assert_array_equal(found.per_task, expected.per_task)
 
@@ -89,9 +100,7 @@ def test_a_third_domain_is_not_embedded(images: ImageSet) -> None:
 def test_results_do_not_depend_on_the_chunk(images: ImageSet) -> None:
     table, crossing = features_of(images), cross_domains(images, "test", "Clipart", "Real")
     first, *others = (
-        evaluate_cross_domain(
-            model_with("attention"), table[crossing.rows], crossing.index, SPEC, chunk=chunk
-        )
+        score_crossing(model_with("attention"), table[crossing.rows], crossing.index, SPEC, chunk=chunk)
         for chunk in (1, 7, None)
     )
     for score in others:
@@ -115,7 +124,7 @@ def test_an_unknown_domain_is_named(images: ImageSet) -> None:
 def test_the_picture_of_a_task_is_what_was_scored(images: ImageSet) -> None:
     table, crossing = features_of(images), cross_domains(images, "test", "Clipart", "Real")
     model, features = model_with("attention"), table[crossing.rows]
-    score = evaluate_cross_domain(model, features, crossing.index, SPEC)
+    score = score_crossing(model, features, crossing.index, SPEC)
     for number in (0, 13, 30):
         picture = picture_task(model, features, crossing.index, SPEC, number)
         assert picture.support.shape == (3, 2)

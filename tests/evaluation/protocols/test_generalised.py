@@ -5,8 +5,8 @@ import torch
 from fewset.evaluation.calibration import Margins, calibrate, scores_at
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols.generalised import (
+    EmbeddedSplit,
     Seen,
-    Table,
     evaluate_generalised,
     generalised_margins,
     joint_prototypes,
@@ -24,20 +24,20 @@ SPEC = TaskSpec(way=3, shot=2, query=5, tasks=13, seed=2)
 EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))
 
 
-def seen_side(seed: int = 1) -> tuple[Table, Seen]:
+def seen_side(seed: int = 1) -> tuple[EmbeddedSplit, Seen]:
     """7 seen classes of 17 items, 4 of which are held out, as if they were the numbers 10, 20, …"""
     features, labels = table(classes=7, items=17, seed=seed)
-    train = Table(features, 10 * labels + 10)
+    train = EmbeddedSplit(features, 10 * labels + 10)
     parts = hold_out(train.labels)
     return train, Seen.of(train, parts.train, np.sort(np.concatenate([parts.val, parts.test])))
 
 
-def unseen_side(seed: int = 2) -> Table:
-    return Table(*table(classes=5, items=11, seed=seed))
+def unseen_side(seed: int = 2) -> EmbeddedSplit:
+    return EmbeddedSplit(*table(classes=5, items=11, seed=seed))
 
 
 def naive_margins(
-    model: FewShotModel, train: Table, seen: Seen, unseen: Table, adapt_seen: bool
+    model: FewShotModel, train: EmbeddedSplit, seen: Seen, unseen: EmbeddedSplit, adapt_seen: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Task by task, query by query, class by class."""
     parts = hold_out(train.labels)
@@ -170,7 +170,11 @@ def test_by_default_seen_queries_are_as_many_as_there_are() -> None:
 
 def test_the_whole_evaluation_is_its_parts() -> None:
     model, spec = model_with("attention"), SPEC
-    train, val, test = Table(*table(7, 17, 1)), Table(*table(5, 11, 2)), Table(*table(5, 11, 3))
+    train, val, test = (
+        EmbeddedSplit(*table(7, 17, 1)),
+        EmbeddedSplit(*table(5, 11, 2)),
+        EmbeddedSplit(*table(5, 11, 3)),
+    )
     found = evaluate_generalised(model, train, val, test, spec, validation_tasks=7)
     parts = hold_out(train.labels)
     on_val = generalised_margins(
@@ -200,4 +204,4 @@ def test_calibration_helps_where_the_scores_are_biased() -> None:
 def test_seen_prototypes_and_queries_are_of_the_same_classes() -> None:
     features, labels = table()
     with pytest.raises(UserError, match="not of the same seen classes"):
-        Seen.of(Table(features, labels), np.flatnonzero(labels < 5), np.flatnonzero(labels < 4))
+        Seen.of(EmbeddedSplit(features, labels), np.flatnonzero(labels < 5), np.flatnonzero(labels < 4))

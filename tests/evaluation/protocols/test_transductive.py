@@ -4,7 +4,7 @@ import torch
 
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols.transductive import (
-    METHODS,
+    VARIANTS,
     Transduction,
     _adapt_together,
     evaluate_transductive,
@@ -21,7 +21,7 @@ from tests.helpers.embedded import DIM, distance, model_with, table
 SPEC = TaskSpec(way=3, shot=2, query=5, tasks=31, seed=2)
 EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))
 every_adapter = pytest.mark.parametrize("adapter", sorted(ADAPTERS))
-every_method = pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize("method", VARIANTS)
 
 
 def tasks(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,7 +56,7 @@ def attention(model: FewShotModel, rows: np.ndarray) -> np.ndarray:
 @every_method
 def test_feat_against_a_loop(method: str, average: str) -> None:
     model = model_with("attention", average=average).double()
-    how = METHODS[method]
+    how = VARIANTS[method]
     support, query = tasks()
     found = transductive_logits(model, support, query, how).detach().numpy()
     for task in range(2):
@@ -101,9 +101,9 @@ def test_joined_queries_change_the_scores() -> None:
     model, (features, labels) = model_with("attention"), table()
     scores = [
         evaluate_transductive(model, features, ClassIndex(labels), SPEC, how).per_task
-        for how in (Transduction(joined=False), *METHODS.values())
+        for how in (Transduction(joined=False), *VARIANTS.values())
     ]
-    assert len({score.tobytes() for score in scores}) == 1 + len(METHODS)
+    assert len({score.tobytes() for score in scores}) == 1 + len(VARIANTS)
 
 
 def test_without_an_adapter_double_dagger_is_semi_protonet() -> None:
@@ -112,10 +112,10 @@ def test_without_an_adapter_double_dagger_is_semi_protonet() -> None:
     semi = model_with("identity", "semi_prototype", "post", steps=1).double()
     for method in ("semi-protonet", "double-dagger", "double-dagger-published"):
         torch.testing.assert_close(
-            transductive_logits(model, support, query, METHODS[method]), semi(support, query)
+            transductive_logits(model, support, query, VARIANTS[method]), semi(support, query)
         )
     torch.testing.assert_close(
-        transductive_logits(model, support, query, METHODS["dagger"]), model(support, query)
+        transductive_logits(model, support, query, VARIANTS["dagger"]), model(support, query)
     )
 
 
@@ -135,8 +135,8 @@ def test_order_of_classes_and_queries_is_immaterial(adapter: str, method: str) -
     support, query = tasks()
     model = model_with(adapter).double()
     classes, queries = [2, 0, 1], [3, 0, 6, 1, 5, 2, 4]
-    found = transductive_logits(model, support[:, classes], query[:, queries], METHODS[method])
-    expected = transductive_logits(model, support, query, METHODS[method])[:, queries][..., classes]
+    found = transductive_logits(model, support[:, classes], query[:, queries], VARIANTS[method])
+    expected = transductive_logits(model, support, query, VARIANTS[method])[:, queries][..., classes]
     torch.testing.assert_close(found, expected)
 
 
@@ -145,9 +145,9 @@ def test_order_of_classes_and_queries_is_immaterial(adapter: str, method: str) -
 def test_one_task_never_influences_another(adapter: str, method: str) -> None:
     support, query = tasks()
     model = model_with(adapter).double()
-    expected = transductive_logits(model, support, query, METHODS[method])[1]
+    expected = transductive_logits(model, support, query, VARIANTS[method])[1]
     support[0], query[0] = torch.nan, torch.nan
-    torch.testing.assert_close(transductive_logits(model, support, query, METHODS[method])[1], expected)
+    torch.testing.assert_close(transductive_logits(model, support, query, VARIANTS[method])[1], expected)
 
 
 @every_method
@@ -155,7 +155,7 @@ def test_one_task_never_influences_another(adapter: str, method: str) -> None:
 def test_results_do_not_depend_on_the_chunk(adapter: str, method: str) -> None:
     model, (features, labels) = model_with(adapter), table()
     first, *others = (
-        evaluate_transductive(model, features, ClassIndex(labels), SPEC, METHODS[method], chunk=chunk)
+        evaluate_transductive(model, features, ClassIndex(labels), SPEC, VARIANTS[method], chunk=chunk)
         for chunk in (1, 7, None)
     )
     for score in others:
@@ -167,7 +167,7 @@ def test_tasks_are_those_of_the_standard_setting() -> None:
     features, labels = table()
     semi = model_with("identity", "semi_prototype", "post")
     found = evaluate_transductive(
-        model_with("identity"), features, ClassIndex(labels), SPEC, METHODS["semi-protonet"]
+        model_with("identity"), features, ClassIndex(labels), SPEC, VARIANTS["semi-protonet"]
     )
     np.testing.assert_array_equal(found.per_task, evaluate(semi, features, labels, SPEC).per_task)
     assert found.mean != evaluate(model_with("identity"), features, labels, SPEC).mean

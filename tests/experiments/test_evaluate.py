@@ -1,6 +1,8 @@
 """Every setting as a user asks for it, on runs of a tiny set."""
 
+import hashlib
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -9,16 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.data.images.store import ImageSet
+from fewset.data.images.store import ImageSet, open_set, set_path, write_store
+from fewset.evaluation import protocols
 from fewset.evaluation.embedding import embed_images
-from fewset.evaluation.protocols.outcomes import SETTINGS
-from fewset.evaluation.protocols.transductive import METHODS
+from fewset.evaluation.protocols import PROTOCOLS
+from fewset.evaluation.protocols.transductive import VARIANTS
 from fewset.evaluation.scoring import evaluate
 from fewset.experiments.execute import execute, stage_for
-from fewset.experiments.recipes import parse_recipe, read_recipe
+from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_digest
+from fewset.experiments.result import read_result
 from fewset.experiments.weights import load
-from fewset.report.results import read_result
+from fewset.report.loading import load_result
 from fewset.report.tables import comparison_table, plain_text
+from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.command_line import fail, succeed
@@ -70,18 +75,30 @@ def scored(run: Path) -> Evaluate:
         (file,) = (run / "results").glob("*.json")
         assert json.loads(file.read_text()) == result
         assert (run / "result.json").read_bytes() == own
-        read = read_result(file)
+        read = load_result(file)
         assert read.score.mean == pytest.approx(result["mean"])
-        assert set(read.scores) == set(result.get("scores", ()))
+        assert set(read.scores) == set(result["scores"])
         return result
 
     return evaluate_with
 
 
-def test_the_help_lists_the_settings_and_the_variants() -> None:
-    output = re.sub(r"[\s│]+", " ", succeed("eval", "--help"))
-    for name in (*SETTINGS, *METHODS):
-        assert name in output
+def help_of(*words: str) -> str:
+    return re.sub(r"[\s│]+", " ", succeed("eval", *words, "--help"))
+
+
+def test_the_help_has_the_options_of_the_chosen_setting_alone() -> None:
+    plain = help_of()
+    for name in PROTOCOLS:
+        assert name in plain
+    for option in ("--variant", "--prior", "--seen-query"):
+        assert option not in plain
+    chosen = help_of("--setting", "transductive")
+    assert "Options of the setting transductive" in chosen
+    for name in VARIANTS:
+        assert name in chosen
+    assert "--prior" not in chosen
+    assert "--prior" in help_of("--setting=low-shot")
 
 
 def test_standard_is_the_default(run: Path) -> None:
@@ -91,7 +108,7 @@ def test_standard_is_the_default(run: Path) -> None:
     assert not (run / "results").exists()
 
 
-@pytest.mark.parametrize("variant", METHODS)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_transductive(variant: str, scored: Evaluate) -> None:
     result = scored("--setting", "transductive", "--variant", variant)
     assert (result["setting"], result["variant"], result["way"]) == ("transductive", variant, 3)
@@ -106,7 +123,7 @@ def test_two_variants_are_compared_by_name(run: Path) -> None:
         f"transductive-{variant}-tiny-test-3way-1shot-3query-23tasks-seed0.json"
         for variant in ("dagger", "double-dagger")
     ]
-    table = plain_text(comparison_table([read_result(file) for file in files], baseline=0))
+    table = plain_text(comparison_table([load_result(file) for file in files], baseline=0))
     assert "FEAT, double-dagger" in table
 
 
@@ -129,8 +146,8 @@ def test_cross_domain(scored: Evaluate, run: Path, tiny_set: ImageSet) -> None:
 @pytest.mark.parametrize("words", [(), ("--fixed-seen",), ("--objective", "combined", "--seen-query", 1)])
 def test_generalised(words: tuple[object, ...], scored: Evaluate, run: Path) -> None:
     result = scored("--setting", "generalised", "--validation-tasks", 7, *words)
-    assert result["fixed_seen"] == ("--fixed-seen" in words)
-    scores, curve = result["scores"], result["curve"]
+    assert result["options"]["fixed_seen"] == ("--fixed-seen" in words)
+    scores, curve = result["scores"], result["fields"]["curve"]
     assert set(scores) >= {"seen", "unseen", "combined", "harmonic", "uncalibrated_combined"}
     assert result["mean"] == scores["combined"]["mean"]
     # 13 seen classes beside the 3 of a task, each counting the same.
@@ -140,17 +157,15 @@ def test_generalised(words: tuple[object, ...], scored: Evaluate, run: Path) -> 
     assert curve["seen"][0] == pytest.approx(scores["seen"]["mean"], abs=1e-6)
     assert curve["unseen"][-1] == pytest.approx(scores["unseen"]["mean"], abs=1e-6)
     (file,) = (run / "results").glob("*.json")
-    read = read_result(file)
-    assert read.constant == float(result["calibration"]["constant"])
-    assert read.curve is not None
-    assert read.curve.area == curve["area"]
-    assert read.curve.constants[-1] == np.inf
+    assert load_result(file).fields == result["fields"]
+    assert float(result["fields"]["constant"]) is not None
+    assert f"{curve['area']:.4f}" in result["notes"].values()
 
 
 def test_generalised_is_printed(run: Path) -> None:
     output = succeed("eval", run, "--setting", "generalised")
     assert "harmonic: " in output
-    assert "constant: " in output
+    assert "calibration constant: " in output
     assert "FEAT on tiny/test, generalised, 3-way 1-shot, 23 tasks: " in output
 
 
@@ -198,11 +213,11 @@ def test_a_run_of_an_older_version_is_resumed(run: Path) -> None:
         (["--setting", "transductive", "--variant", "daggre"], "unknown variant"),
         (["--setting", "generalised", "--support-domain", "odd"], "take --setting cross-domain"),
         (["--setting", "generalised", "--split", "val"], "leave out --split"),
-        (["--setting", "generalised", "--domain", "odd"], "leave out --data, --domain"),
+        (["--setting", "generalised", "--domain", "odd"], "leave out --data and --domain"),
         (["--setting", "generalised", "--objective", "both"], "unknown objective"),
         (["--setting", "generalised", "--seen-query", "9"], "were asked for"),
         (["--setting", "cross-domain"], "domains of 'tiny': even, odd"),
-        (["--setting", "cross-domain", "--domain", "odd"], "not --domain"),
+        (["--setting", "cross-domain", "--domain", "odd"], "leave out --domain"),
         (
             ["--setting", "cross-domain", "--support-domain", "even", "--query-domain", "old"],
             "unknown domain",
@@ -213,3 +228,122 @@ def test_a_run_of_an_older_version_is_resumed(run: Path) -> None:
 def test_user_errors_name_the_mistake(words: list[str], message: str, run: Path) -> None:
     assert message in fail("eval", run, *words)
     assert not (run / "results").exists()
+
+
+def test_a_result_is_bound_to_what_made_it(run: Path) -> None:
+    result = read_result(run / "result.json")
+    assert result.weights_digest == hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()
+    assert result.data_digest == open_set("tiny").digest
+    assert result.recipe_digest == recipe_digest(read_recipe(run / "recipe.toml"))
+
+
+def test_one_task_has_no_interval_and_its_file_is_json(run: Path) -> None:
+    output = succeed("eval", run, "--tasks", 1)
+    (file,) = (run / "results").glob("*.json")
+    record = json.loads(file.read_text(), parse_constant=pytest.fail)
+    assert record["ci95"] is None
+    assert "±" not in output
+    assert math.isnan(load_result(file).score.ci95)
+
+
+def test_where_the_result_went_is_printed(run: Path) -> None:
+    output = succeed("eval", run, "--way", 2)
+    (file,) = (run / "results").glob("*.json")
+    assert f"result: {file}" in output.replace("\n", "")
+
+
+def test_cross_domain_says_which_domains(run: Path) -> None:
+    words = ("--support-domain", "even", "--query-domain", "odd", "--query", 2)
+    assert "domains: even → odd" in succeed("eval", run, "--setting", "cross-domain", *words)
+
+
+def test_ways_are_the_standard_tasks_of_each_way(scored: Evaluate) -> None:
+    result = scored("--setting", "ways", "--ways", "2,5")
+    for way in (2, 5):
+        assert result["scores"][f"{way}_way"]["mean"] == scored("--way", way)["mean"]
+    assert result["way"] == 3
+
+
+def no_embedding(*_: object, **__: object) -> None:
+    raise AssertionError("nothing is to be embedded")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--query", "11"], "lower the query to 10"),
+        (["--shot", "9"], "lower the query to 2, or lower the shot to 8"),
+        (["--way", "8"], "lower the way to 7 or less"),
+        (["--setting", "cross-domain", "--support-domain", "even", "--query-domain", "odd", "--query", "7"],
+         "lower the query to 5"),
+        (["--setting", "ways", "--ways", "3,9"], "9 ways were asked for"),
+        (["--setting", "generalised", "--query", "11"], "lower the query to 10"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_tasks_that_cannot_be_drawn_are_found_before_anything_is_embedded(
+    words: list[str], message: str, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocols, "embed_images", no_embedding)
+    assert message in fail("eval", run, *words)
+
+
+def test_small_classes_are_left_out_on_request_and_named(run: Path, tiny_set: ImageSet) -> None:
+    few = without_items(tiny_set, "class20", keep=2)
+    message = fail("eval", run, "--data", few)
+    assert "class 'class20' has 2 items" in message
+    assert "leave out the 1 classes that are too small (--skip-small-classes)" in message
+    output = succeed("eval", run, "--data", few, "--skip-small-classes")
+    assert "left out, with too few items: class20" in output
+    (file,) = (run / "results").glob("*.json")
+    result = read_result(file)
+    assert result.left_out == ("class20",)
+    # The others are the tasks of a set that never had the class.
+    gone = without_items(tiny_set, "class20", keep=0)
+    succeed("eval", run, "--data", gone)
+    (other,) = set((run / "results").glob("*.json")) - {file}
+    assert read_result(other).mean == result.mean
+
+
+def without_items(images: ImageSet, name: str, keep: int) -> str:
+    """A set like this one, with fewer items of a class."""
+    label = images.class_names.index(name)
+    rows = np.flatnonzero((images.labels != label) | (np.cumsum(images.labels == label) <= keep))
+    used, labels = np.unique(images.labels[rows], return_inverse=True)
+    with write_store(
+        set_path(f"few{keep}"),
+        size=20,
+        labels=labels,
+        class_names=[images.class_names[one] for one in used],
+        splits=images.splits[rows],
+        domains=None,
+        domain_names=(),
+        origins=None,
+        source="test",
+        command="test",
+    ) as draft:
+        draft.images[:] = images.images[rows]
+    return f"few{keep}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train": {"query": 11}}, r"train split \(train.way, shot, query\): .* lower the query to 7"),
+        ({"train": {"validation_way": 8}}, r"val split \(train.validation_way.* lower the way to 7"),
+        ({"train": {"validation_query": 11}}, "lower the query to 10"),
+        ({"evaluate": {"way": 8}}, "8 ways were asked for"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("frozen", [{}, {"frozen_blocks": 2}], ids=["whole", "frozen"])
+def test_tasks_are_checked_before_the_first_step(
+    changes: dict, message: str, frozen: dict, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {**TRAIN, **{key: {**TRAIN[key], **change} for key, change in changes.items()}}
+    table["train"] = {**table["train"], **frozen}
+    monkeypatch.setattr("fewset.training.frozen.embed_images", no_embedding)
+    monkeypatch.setattr("fewset.experiments.execute.fit", no_embedding)
+    with pytest.raises(UserError, match=message):
+        execute(parse_recipe(table), "train", run.parent / "fresh")
+    assert not (run.parent / "fresh").exists()

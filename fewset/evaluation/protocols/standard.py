@@ -1,0 +1,68 @@
+"""Tasks of one split: shots and queries of classes that the model has not seen."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.pools import Pool
+from fewset.evaluation.protocols import Job, Outcome, Protocol, register_protocol
+from fewset.evaluation.scoring import score_tasks
+from fewset.models.adapters.identity import Identity
+from fewset.models.model import FewShotModel
+from fewset.tasks.episode import prototypes, split
+from fewset.tasks.sampling import sample_tasks
+from fewset.tasks.scores import Score
+
+
+@register_protocol("standard")
+@dataclass(frozen=True)
+class Standard(Protocol):
+    """Tasks of one split. Beside the score stands that of the embeddings before adaptation."""
+
+    default_for: ClassVar = "images"
+
+    def evaluate(self, job: Job) -> Outcome:
+        return score_pool(job, job.pool())
+
+
+def score_pool(job: Job, pool: Pool) -> Outcome:
+    """Score tasks that are drawn from a pool; where the model adapts, without adaptation too."""
+    features = job.embed(pool.rows)
+    with evaluating(job.model):
+        score = score_tasks(job.model, features, pool.index, job.spec, title="scoring")
+        if not job.model.capabilities.adapts:
+            return Outcome(score, left_out=pool.left_out)
+        before = score_tasks(unadapted(job.embedding_model), features, pool.index, job.spec)
+        examples = _example_tasks(job, features, pool, score, before)
+    return Outcome(score, before=before, examples=examples, left_out=pool.left_out)
+
+
+def unadapted(model: FewShotModel) -> FewShotModel:
+    """The same model without its adaptation: plain prototypes of the same embeddings."""
+    return FewShotModel(model.backbone, Identity(model.dim), model.head, model.average)
+
+
+def _example_tasks(
+    job: Job, features: Shaped[Tensor, "items D"], pool: Pool, after: Score, before: Score
+) -> dict[str, np.ndarray]:
+    """Four tasks to look at: where adaptation helps most, clearly, typically, and where it hurts most."""
+    order = np.argsort(before.per_task - after.per_task, kind="stable")
+    numbers = [int(order[round(share * (len(order) - 1))]) for share in (0.0, 0.1, 0.5, 1.0)]
+    rows = np.concatenate([sample_tasks(pool.index, job.spec, number, number + 1) for number in numbers])
+    support, query, query_labels = split(features[torch.from_numpy(rows)], job.spec.shot)
+    model = job.embedding_model
+    adapted = prototypes(model.adapt(support, query if model.transductive else None))
+    return {
+        "task": np.array(numbers),
+        "query": query.cpu().numpy(),
+        "query_labels": query_labels.cpu().numpy(),
+        "before": prototypes(support).cpu().numpy(),
+        "after": adapted.cpu().numpy(),
+        "accuracy_before": before.per_task[numbers],
+        "accuracy_after": after.per_task[numbers],
+    }

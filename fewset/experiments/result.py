@@ -1,0 +1,140 @@
+"""The result of a run on tasks, as it lies in its file: one dataclass, written and read by the same code."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from math import isnan, nan
+from pathlib import Path
+from typing import Any
+
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import write_json
+from fewset.runtime.parsing import parse
+
+FORMAT = 2
+
+TASK_FIELDS = (
+    "data_digest", "split", "domain", "setting", "task_key", "left_out", "way", "shot", "query", "seed"
+)  # fmt: skip
+"""Two results are paired, task by task, only when all of these agree. Their number of tasks may differ: task
+number i is the same task in both, so they are paired on those that both were scored on."""
+
+
+@dataclass(frozen=True)
+class StoredScore:
+    """A mean over tasks, half its 95 % interval (None where there is none), and the file of the values."""
+
+    mean: float
+    ci95: float | None
+    per_task: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """A score, the tasks that it was made on, and what made it: weights, recipe and data by their digests."""
+
+    run: str
+    method: str
+    setting: str
+    options: dict[str, Any]  # of the setting
+    variant: str  # what tells it from other results of the setting
+    data: str
+    data_digest: str
+    weights_digest: str | None  # sha256 of the weights file; None before version 0.2 recorded it
+    recipe_digest: str | None
+    split: str
+    domain: str | None
+    way: int
+    shot: int
+    query: int
+    tasks: int
+    seed: int
+    mean: float
+    ci95: float | None
+    per_task: str
+    command: str
+    commit: str
+    versions: dict[str, Any]
+    seconds: float
+    before: StoredScore | None = None  # of the same tasks, without the adaptation
+    examples: str | None = None  # the file of a few tasks to look at
+    scores: dict[str, StoredScore] = field(default_factory=dict)  # others on the same tasks, by name
+    fields: dict[str, Any] = field(default_factory=dict)  # what the setting has to say to programs
+    notes: dict[str, str] = field(default_factory=dict)  # and to people
+    task_key: str = ""  # what else tells these tasks from others
+    left_out: tuple[str, ...] = ()  # classes with too few items
+    format: int = FORMAT
+
+    def score_of(self, name: str) -> StoredScore:
+        """The headline for "", the score before adaptation for "before", or another by its name."""
+        if name == "":
+            return StoredScore(self.mean, self.ci95, self.per_task)
+        if name == "before" and self.before is not None:
+            return self.before
+        if name not in self.scores:
+            raise UserError(f"the result of {self.run} has no score {name!r}, only {', '.join(self.scores)}")
+        return self.scores[name]
+
+
+def half_width(ci95: float | None) -> float:
+    """Half an interval as a number: NaN where there is none."""
+    return nan if ci95 is None else ci95
+
+
+def stored_width(ci95: float) -> float | None:
+    """Half an interval for a file: JSON has no NaN."""
+    return None if isnan(ci95) else ci95
+
+
+def write_result(result: Result, file: Path) -> None:
+    """Write a result to its file."""
+    write_json(file, asdict(result))
+
+
+def read_result(file: Path) -> Result:
+    """The result in a file, every field checked; an error says how to make it anew."""
+    directory = file.parent
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(
+            f"{file} is missing: finish the run with `fewset train RECIPE --resume`, or score it with "
+            f"`fewset eval {directory}`"
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise broken_file(file, f"cannot be read ({error})", directory) from None
+    return parse_result(record, file, directory)
+
+
+def parse_result(record: Any, file: Path, directory: Path) -> Result:
+    """A result from plain values; `file` and `directory` are for the error."""
+    if not isinstance(record, dict):
+        raise broken_file(file, "does not hold a JSON object", directory)
+    if record.get("format") != FORMAT:
+        raise broken_file(file, f"has format {record.get('format')!r}, expected {FORMAT}", directory)
+    try:
+        result = parse(Result, record, what="result")
+    except UserError as error:
+        raise broken_file(file, f"is not a result ({error})", directory) from None
+    if result.examples is not None and result.before is None:
+        raise broken_file(file, "has examples of an adaptation, but no score before it", directory)
+    # Names end up in terminals, tables and pages: one line of visible characters each.
+    names = ("run", "method", "setting", "variant", "data", "split", "domain", "task_key")
+    texts = {name: getattr(result, name) or "" for name in names}
+    texts |= {"scores": "".join(result.scores), "left_out": "".join(result.left_out)}
+    texts |= {"notes": "".join(f"{name}{text}" for name, text in result.notes.items())}
+    for name, text in texts.items():
+        if not text.isprintable():
+            raise broken_file(file, f"has control characters in {name}: {text!r}", directory)
+    return result
+
+
+def broken_file(file: Path, what: str, directory: Path) -> UserError:
+    """An error about a file of a result, with the remedy."""
+    return UserError(f"{file} {what}; `fewset eval {directory}` writes it anew")
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file, which binds a number to the weights that made it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
