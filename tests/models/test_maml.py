@@ -270,7 +270,7 @@ def test_a_stop_at_any_step_changes_nothing(
 ) -> None:
     recipe = parse_recipe(RECIPE)
     result = execute(recipe, "train", tmp_path / "whole")
-    assert (result["method"], result["before"], result["examples"]) == ("maml", None, None)
+    assert (result.method, result.before, result.examples) == ("maml", None, None)
     save = RunDirectory.save_checkpoint
 
     def save_and_stop(self: RunDirectory, state: dict) -> None:
