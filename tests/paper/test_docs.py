@@ -35,5 +35,5 @@ def test_the_page_lists_every_study_and_its_links_lead_somewhere() -> None:
     page = (DOCS / "paper.md").read_text(encoding="utf-8")
     for name in STUDIES:
         assert f"(paper/{name}/{name}.md)" in page
-    for link in re.findall(r"\]\((?!http)([^)]+)\)", page):
+    for link in re.findall(r"\]\((?!http)([^)#]+)", page):
         assert (DOCS / link).exists(), link
