@@ -9,17 +9,16 @@ from itertools import chain
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from fewset.data.features.table import FeatureTable
-from fewset.models.backbones.features import FeatureInput
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 
 
-def feature_input(model: FewShotModel, table: FeatureTable) -> FeatureInput:
-    """The input of a model that fits this table, or an error."""
-    if not isinstance(model.backbone, FeatureInput):
+def feature_input(model: FewShotModel, table: FeatureTable) -> nn.Module:
+    """The backbone of a model that fits this table, or an error."""
+    if model.capabilities.takes != "features":
         raise UserError(
             "this model embeds images, but a table of features was given; expected a model whose backbone is "
             "'features'"
@@ -37,12 +36,12 @@ def device_of(model: FewShotModel) -> torch.device:
 
 
 def fit_centre(model: FewShotModel, table: FeatureTable) -> None:
-    """Take the mean of the seen classes' training rows, where the model's input needs it."""
-    entry = feature_input(model, table)
-    if entry.transform == "cl2n":
+    """Take the mean of the seen classes' training rows, where the model's backbone has a buffer `centre`."""
+    centre = dict(feature_input(model, table).named_buffers()).get("centre")
+    if centre is not None:
         rows = table.rows(table.classes("seen"), "train")
         total = _sums(lambda features: features, table, rows, np.zeros_like(rows), 1, device_of(model))
-        entry.centre.copy_(total[0] / len(rows))
+        centre.copy_(total[0] / len(rows))
 
 
 def class_means(

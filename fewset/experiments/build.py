@@ -25,8 +25,8 @@ from fewset.tasks.hashing import mix
 
 
 def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
-    """What a model takes: the image set of that name or, for the backbone "features", the table."""
-    if config.on_features:
+    """What a model takes: the image set of that name or, where its rows are features, the table."""
+    if config.takes == "features":
         return _open_table(name)
     if name in list_features() and name not in _image_sets():
         raise UserError(
@@ -39,7 +39,7 @@ def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
 def _open_table(name: str) -> FeatureTable:
     if name in _image_sets() and name not in list_features():
         raise UserError(
-            f"{name!r} is an image set, but the backbone 'features' takes a table of features; make one with "
+            f"{name!r} is an image set, but the model takes a table of features; make one with "
             f"`fewset embed RUN --data {name} --out FILE.npz` and `fewset data import features FILE.npz`"
         )
     return open_features(name)
@@ -52,7 +52,7 @@ def _image_sets() -> set[str]:
 def with_dim(recipe: Recipe) -> Recipe:
     """The recipe with the size of its features: one on a table may leave it out, then it is the table's."""
     options = recipe.model.backbone_options
-    if not recipe.model.on_features or "dim" in options:
+    if recipe.model.takes != "features" or "dim" in options:
         return recipe
     options = {**options, "dim": _open_table(recipe.data.set).dim}
     return replace(recipe, model=replace(recipe.model, backbone_options=options))

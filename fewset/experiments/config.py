@@ -105,7 +105,7 @@ class Recipe:
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if self.model.maml is not None:
             _check_maml(self)
-        if self.model.on_features:
+        if self.model.takes == "features":
             _check_features(self)
         if not self.method:
             object.__setattr__(self, "method", "maml" if self.model.maml else self.model.adapter)

@@ -2,24 +2,45 @@
 
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 
+from fewset.data.images.importers import IMPORTERS
+from fewset.models.adapters import ADAPTERS
+from fewset.models.backbones import BACKBONES
+from fewset.models.encoders import ENCODERS
+from fewset.models.heads import HEADS
 from fewset.runtime.errors import UserError
+from fewset.runtime.registry import plugin_error
 
+_KINDS = (ADAPTERS, BACKBONES, ENCODERS, HEADS, IMPORTERS)
 _loaded: set[Path] = set()
 
 
 def load_plugin(path: Path) -> None:
-    """Execute a Python file, once, so that what it registers is known. Only files that users name are run."""
+    """Execute a Python file, once, so that what it registers is known. Only files that users name are run.
+
+    Raises:
+        ValueError: There is no such file, it is no Python file, or it raises an exception.
+    """
     if not path.is_file():
-        raise UserError(f"there is no plugin file {path}")
+        raise UserError(f"there is no plugin file {path}; give the path of a Python file")
     if path.resolve() in _loaded:
         return
     name = f"fewset_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"{path} is not a Python file; a plugin's name ends in .py")
+    for registry in _KINDS:
+        registry.load()  # first, so that it is the plugin that is told of a name which is taken
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # somebody else's code may raise anything
+        del sys.modules[name]
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f", line {frame.lineno}," for frame in frames if frame.filename == spec.origin]
+        what = f"the plugin {path}{lines[-1] if lines else ''}"
+        raise plugin_error(what, error, "mend the file, or leave out --plugin") from error
     _loaded.add(path.resolve())

@@ -165,7 +165,7 @@ def embedding_model(model: TaskModel, purpose: str) -> FewShotModel:
     """The model itself, where it has the embeddings that `purpose` works on; else an error.
 
     Raises:
-        UserError: the model has no embeddings of its own (MAML).
+        ValueError: The model has no embeddings of its own (MAML).
     """
     if not model.capabilities.embeds:
         raise UserError(
@@ -178,7 +178,7 @@ def image_embedder(model: TaskModel, purpose: str) -> FewShotModel:
     """The model itself, where it embeds images, as `purpose` needs it; else an error.
 
     Raises:
-        UserError: the model has no embeddings of its own, or takes rows of a table of features.
+        ValueError: The model has no embeddings of its own, or takes rows of a table of features.
     """
     found = embedding_model(model, purpose)
     if found.capabilities.takes != "images":

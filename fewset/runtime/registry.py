@@ -44,50 +44,62 @@ class Registry(Mapping[str, Member]):
         return decorate
 
     def __getitem__(self, name: str) -> Member:
-        self._load()
+        self.load()
         if name not in self._members:
             raise unknown_name(self.kind, name, self._members)
         return self._members[name]
 
     def __contains__(self, name: object) -> bool:
-        self._load()
+        self.load()
         return name in self._members
 
     def __iter__(self) -> Iterator[str]:
-        self._load()
+        self.load()
         return iter(sorted(self._members))
 
     def __len__(self) -> int:
-        self._load()
+        self.load()
         return len(self._members)
 
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Import the members of the package and those that installed packages bring; does nothing again."""
         if self._loaded:
             return
-        self._loaded = True
-        for module in iter_modules(import_module(self.package).__path__):
-            import_module(f"{self.package}.{module.name}")
-        _load_installed()
+        self._loaded = True  # already, for members that look up others while they are imported
+        try:
+            for module in iter_modules(import_module(self.package).__path__):
+                import_module(f"{self.package}.{module.name}")
+            _load_installed()
+        except BaseException:
+            self._loaded = False
+            raise
 
 
 def _place(member: object) -> str:
-    return f"{getattr(member, '__module__', '?')}.{getattr(member, '__qualname__', member)}"
+    """Where a class or function stands; another member says it itself."""
+    name = getattr(member, "__qualname__", None)
+    return f"{member.__module__}.{name}" if name else str(member)
 
 
-_installed_loaded = False
+def plugin_error(what: str, error: Exception, remedy: str) -> UserError:
+    """An error, on one line, for somebody else's code that could not be loaded."""
+    said = " ".join(str(error).split())
+    return UserError(f"{what} cannot be loaded ({type(error).__name__}: {said}); {remedy}")
+
+
+_loaded_entries: set[metadata.EntryPoint] = set()
 
 
 def _load_installed() -> None:
-    """Import what installed packages name in the entry-point group, once."""
-    global _installed_loaded
-    if _installed_loaded:
-        return
-    _installed_loaded = True
+    """Import what installed packages name in the entry-point group, each once."""
     for entry in metadata.entry_points(group=ENTRY_POINTS):
+        if entry in _loaded_entries:
+            continue
+        _loaded_entries.add(entry)
         try:
             entry.load()
         except Exception as error:  # somebody else's code may raise anything
-            raise UserError(
-                f"the plugin {entry.name!r} of an installed package cannot be loaded ({error!r}); mend or "
-                f"uninstall the package that brings {entry.value}"
-            ) from error
+            _loaded_entries.discard(entry)
+            package = entry.dist.name if entry.dist else entry.module
+            what = f"the plugin {entry.name!r} ({entry.value}) of the installed package {package!r}"
+            raise plugin_error(what, error, f"mend it, or `pip uninstall {package}`") from error

@@ -23,7 +23,7 @@ def write(tmp_path: Path, text: str) -> Path:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(recipes_directory())))
 def test_every_shipped_recipe_parses_builds_and_says_what_it_is(path: Path) -> None:
     recipe = read_recipe(path)
-    if recipe.model.on_features:  # which come in any size
+    if recipe.model.takes == "features":  # which come in any size
         recipe = read_recipe(path, ["model.backbone_options.dim=5"])
     model = build_model(recipe.model)
     assert path.stem in recipe.name
@@ -31,7 +31,7 @@ def test_every_shipped_recipe_parses_builds_and_says_what_it_is(path: Path) -> N
     for word in ("Data:", "Cost:", "Expected:", "Command:"):
         assert any(word in line for line in header), f"the header does not state {word}"
     size = model.backbone.input_size
-    if recipe.model.on_features:
+    if recipe.model.takes == "features":
         assert model.dim == 5
         return
     with torch.no_grad():
@@ -235,7 +235,7 @@ SMALLEST_STAGE = {
 def test_every_shipped_recipe_runs_a_step(path: Path, tmp_path: Path) -> None:
     """On a tiny set, at the smallest input of the backbone, with the recipe's own losses and optimiser."""
     shipped = read_recipe(path)
-    smallest = SMALLEST_TABLE if shipped.model.on_features else SMALLEST
+    smallest = SMALLEST_TABLE if shipped.model.takes == "features" else SMALLEST
     domain = ["data.domain=odd"] if shipped.data.domain else []
     recipe = read_recipe(path, [*smallest, *domain, *SMALLEST_STAGE[shipped.kind], "evaluate.tasks=3"])
     if recipe.train is not None and not recipe.train.epochs:  # a baseline: there is no step, only a result

@@ -39,6 +39,7 @@ def register_head(name: str) -> Callable[[Registered], Registered]:
 
     Example:
         >>> import fewset
+        >>> from fewset.tasks.episode import prototypes
         >>> from torch import nn
         >>> @fewset.register_head("dot-product")
         ... class DotProduct(nn.Module):
@@ -48,7 +49,7 @@ def register_head(name: str) -> Callable[[Registered], Registered]:
         ...         self.temperature = temperature
         ...
         ...     def forward(self, support, query, mask=None):
-        ...         return self.similarity(query, support.mean(dim=2)) / self.temperature
+        ...         return self.similarity(query, prototypes(support, mask)) / self.temperature
     """
     return HEADS.register(name)
 

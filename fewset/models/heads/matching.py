@@ -5,10 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from fewset.models.heads import checked_temperature, register_head
-from fewset.models.similarity import (
-    cosine,
-    one_sided_cosine,
-)
+from fewset.models.similarity import cosine, one_sided_cosine
 
 
 @register_head("matching")

@@ -1,15 +1,11 @@
 """SimpleShot's head: nearest centroid of transformed features."""
 
-import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from fewset.models.heads import checked_temperature, register_head
-from fewset.models.similarity import (
-    negative_squared_euclidean,
-)
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.models.layers.transform import transformed, unset_mean
+from fewset.models.similarity import negative_squared_euclidean
 from fewset.tasks.episode import prototypes
 
 
@@ -21,22 +17,18 @@ class SimpleShotHead(nn.Module):
     "cl2n" (less the mean of the training features, then length 1). For "cl2n" call `fit` once.
     """
 
-    mean: Tensor
+    mean: Tensor | None
 
     def __init__(self, dim: int, transform: str = "none", temperature: float = 1.0) -> None:
         super().__init__()
-        if transform not in ("none", "l2n", "cl2n"):
-            raise unknown_name("transform", transform, ("none", "l2n", "cl2n"))
         self.dim, self.transform = dim, transform
         self.similarity = negative_squared_euclidean
         self.temperature = checked_temperature(temperature)
-        # NaN until `fit`, so that "not fitted" survives saving and loading.
-        if transform == "cl2n":
-            self.register_buffer("mean", torch.full((dim,), torch.nan))
+        self.register_buffer("mean", unset_mean(transform, dim))
 
     def fit(self, features: Float[Tensor, "items D"]) -> None:
         """Take the mean of the training features, where the transform needs it."""
-        if self.transform == "cl2n":
+        if self.mean is not None:
             self.mean.copy_(features.mean(dim=0))
 
     def forward(
@@ -49,13 +41,5 @@ class SimpleShotHead(nn.Module):
         return self.similarity(self._transformed(query), centroids) / self.temperature
 
     def _transformed(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        if self.transform == "none":
-            return features
-        if self.transform == "cl2n":
-            if self.mean.isnan().any():
-                raise UserError(
-                    "transform 'cl2n' subtracts the mean of the training features, and it is not set; "
-                    "call head.fit(features of the training split) first, or use transform='l2n'"
-                )
-            features = features - self.mean
-        return F.normalize(features, dim=-1)
+        remedy = "call head.fit(features of the training split)"
+        return transformed(features, self.transform, self.mean, remedy)

@@ -46,6 +46,9 @@ class Importer(NamedTuple):
     size: int = SIZE
     shares: tuple[int, int, int] = SHARES
 
+    def __str__(self) -> str:
+        return f"{self.entries.__module__}.{self.entries.__qualname__}"
+
 
 IMPORTERS: Registry[Importer] = Registry("importer", __name__)
 
