@@ -5,7 +5,6 @@ an image set. The results of a run on other tasks than its recipe's are in `GROU
 itself. `GROUP/notes.md`, where there is one, is the only part of the page that is written by hand.
 """
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fewset.experiments.result import TASK_FIELDS
+from fewset.experiments.result import TASK_FIELDS, write_result
 from fewset.paper.numbers import cited_note, number_for
 from fewset.report.comparison import compare_results
 from fewset.report.loading import LoadedResult, load_result, load_results
@@ -27,7 +26,7 @@ from fewset.report.tables import (
     score_tables,
 )
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing_directory, write_json, write_text
+from fewset.runtime.files import checked_name, replacing_directory, write_text
 
 PAGE = "README.md"
 NOTES = "notes.md"
@@ -55,14 +54,14 @@ def keep(runs: Sequence[Path], directory: Path) -> None:
     """Copy the small files of finished runs into a collection."""
     for run in runs:
         result = load_result(run)
-        with replacing_directory(directory / result.data / result.run) as target:
+        place = directory / checked_name(result.data, "set") / checked_name(result.run, "run")
+        with replacing_directory(place) as target:
             for file in (file for pattern in _KEPT for file in run.glob(pattern)):
                 kept = target / file.relative_to(run)
                 kept.parent.mkdir(exist_ok=True)
                 if file.suffix == ".json":
                     # Without the example tasks: they are for pictures, and larger than all the rest.
-                    record = json.loads(file.read_text(encoding="utf-8"))
-                    write_json(kept, record | {"examples": None})
+                    write_result(replace(load_result(file).record, examples=None), kept)
                 else:
                     shutil.copyfile(file, kept)
 

@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from fewset.experiments.result import Result, StoredScore, broken_file, half_width, read_result
-from fewset.experiments.run_directory import RECIPE, RESULT
+from fewset.experiments.result import (
+    Result,
+    StoredScore,
+    broken_file,
+    file_digest,
+    half_width,
+    read_result,
+)
+from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS
 from fewset.runtime.errors import UserError
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import METRICS
@@ -95,6 +102,7 @@ def load_result(run: Path) -> LoadedResult:
     directory = file.parent if file.name == RESULT else file.parent.parent
     arrays = _Arrays(file, directory)
     record = read_result(file)
+    _check_weights(record, file, directory)
     return LoadedResult(
         record=record,
         path=file,
@@ -106,6 +114,13 @@ def load_result(run: Path) -> LoadedResult:
         curves=_curves(directory),
         recipe=_recipe(directory),
     )
+
+
+def _check_weights(record: Result, file: Path, directory: Path) -> None:
+    """Refuse a result that other weights made than those in its run."""
+    weights = directory / WEIGHTS
+    if record.weights_digest and weights.exists() and file_digest(weights) != record.weights_digest:
+        raise broken_file(file, f"was made by other weights than {weights}", directory)
 
 
 class _Arrays:

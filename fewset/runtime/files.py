@@ -2,12 +2,31 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from fewset.runtime.errors import UserError
+
+_LONGEST_NAME = 200
+
+
+def checked_name(name: str, what: str) -> str:
+    """A name that comes from a file and is to become part of a path: as it is, or an error.
+
+    Refused are separators, "..", drive letters, control characters, and names that are too long.
+    """
+    plain = re.fullmatch(r"\w[\w .+=,@-]*", name) and len(name.encode()) <= _LONGEST_NAME
+    if not plain or name.endswith((".", " ")):
+        raise UserError(
+            f"{name!r} cannot be the name of a {what}: expected letters, digits, '-', '_' and '.', at most "
+            f"{_LONGEST_NAME} bytes, the first a letter or a digit"
+        )
+    return name
 
 
 @contextmanager

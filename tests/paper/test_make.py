@@ -1,18 +1,24 @@
 """A study from nothing to its tables, on a tiny set: what it makes, what it takes, where it goes on."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import evaluate_run
+from fewset.experiments.result import file_digest
+from fewset.experiments.weights import load_weights, save_weights
 from fewset.paper import make as study_run
 from fewset.paper.catalogue import ABLATIONS, STUDIES
 from fewset.paper.make import run_study
 from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import read_study
+from fewset.paper.study import read_study, write_study
 from fewset.runtime.errors import UserError
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
@@ -72,6 +78,61 @@ def test_a_study_goes_on_where_it_stopped(runner: StudyRunner, tmp_path: Path, s
     assert [(cell.stored.mean, cell.row) for cell in again.numbers] == [
         (cell.stored.mean, cell.row) for cell in whole.numbers
     ]
+
+
+def test_a_number_is_made_anew_when_the_weights_behind_it_are_others(
+    runner: StudyRunner, tmp_path: Path, scored: list[dict]
+) -> None:
+    file = tmp_path / "two.json"
+    before = run_study("two", TWO, runner, file)
+    weights = tmp_path / "runs" / "strokes-feat" / "model.safetensors"
+    model, config = load_weights(weights)
+    with torch.no_grad():
+        for parameter in model.backbone.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(7))
+    save_weights(model, config, weights)
+    scored.clear()
+    after = run_study("two", TWO, runner, file)
+    assert len(scored) == 2
+    assert [one.result.weights_digest for one in after.numbers] == 3 * [file_digest(weights)]
+    assert after.numbers[0].result.weights_digest != before.numbers[0].result.weights_digest
+    scored.clear()
+    assert run_study("two", TWO, runner, file) == after
+    assert not scored
+
+
+def test_a_number_is_made_anew_when_the_recipe_is_another_though_its_name_is_not(
+    runner: StudyRunner, tmp_path: Path, scored: list[dict]
+) -> None:
+    file = tmp_path / "two.json"
+    run_study("two", TWO, runner, file)
+    shutil.rmtree(tmp_path / "runs")
+    scored.clear()
+    run_study("two", TWO, StudyRunner("strokes", tmp_path / "runs", [*SMALL, "train.balance=3.0"]), file)
+    assert len(scored) == 2
+
+
+def test_a_number_is_made_anew_when_the_images_are_others(
+    runner: StudyRunner, tmp_path: Path, scored: list[dict]
+) -> None:
+    file = tmp_path / "two.json"
+    study = run_study("two", TWO, runner, file)
+    other = tuple(replace(one, result=replace(one.result, data_digest="other")) for one in study.numbers)
+    write_study(replace(study, numbers=other), file)
+    scored.clear()
+    assert run_study("two", TWO, runner, file).numbers[0].result.data_digest == open_set("tiny").digest
+    assert len(scored) == 2
+
+
+def test_what_is_not_there_speaks_against_no_number(
+    runner: StudyRunner, tmp_path: Path, scored: list[dict]
+) -> None:
+    file = tmp_path / "two.json"
+    study = run_study("two", TWO, runner, file)
+    shutil.rmtree(tmp_path / "runs")
+    scored.clear()
+    assert run_study("two", TWO, runner, file).numbers == study.numbers
+    assert not scored
 
 
 def test_other_tasks_are_scored_anew(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
