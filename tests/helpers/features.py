@@ -29,13 +29,18 @@ def make_table(
 ) -> FeatureTable:
     """A table whose classes are overlapping clusters, `shift` away from the origin.
 
-    Unless given, seen and unseen classes (`flags`) are mixed, and so are their two setups.
+    Unless given, unseen classes (`flags`) are mixed with seen ones, and half of each are of each setup.
     """
     generator = np.random.default_rng(0)
     classes = seen + unseen
     labels = generator.permutation(np.arange(rows) % classes)
     centres = generator.normal(size=(classes, DIM)) + shift
-    mixed = generator.permutation(np.repeat([False, True], [seen, unseen]))
+    if flags is None:
+        flags = generator.permutation(np.repeat([False, True], [seen, unseen]))
+    if setups is None:
+        setups = np.zeros(classes, dtype=int)
+        for group in (flags, ~flags):
+            setups[group] = 1 + generator.permutation(np.arange(group.sum()) % 2)
     write_features(
         table_path(name),
         [(centres[labels] + generator.normal(size=(rows, DIM))).astype(np.float32)],
@@ -43,8 +48,8 @@ def make_table(
         labels=labels,
         roles=(generator.random(rows) < 0.4).astype(int),
         class_names=[f"class {number}" for number in range(classes)],
-        unseen=mixed if flags is None else flags,
-        setups=1 + generator.permutation(np.arange(classes) % 2) if setups is None else setups,
+        unseen=flags,
+        setups=setups,
         source="made by a test",
         command="none",
     )
