@@ -9,19 +9,22 @@ from jaxtyping import install_import_hook
 
 install_import_hook("fewset", "tests.check")
 
+import shutil
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from fewset.data.features.table import FeatureTable
-from fewset.data.images.store import ImageSet, open_set, set_path, write_store
+from fewset.data.images.store import ImageSet
 from fewset.experiments import plugins
+from fewset.experiments.execute import execute
 from fewset.runtime.registry import Registry
 from tests.helpers import results
 from tests.helpers.features import make_table
+from tests.helpers.tiny_recipes import PRETRAIN, recipe
+from tests.helpers.tiny_set import make_tiny_set
 
 torch.set_num_threads(1)
 
@@ -47,24 +50,7 @@ def _private_members(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tiny_set() -> ImageSet:
-    """An image set "tiny": 13 / 7 / 7 classes, noisy colour patterns, 11 items of 20x20 each, two domains."""
-    generator = np.random.default_rng(0)
-    classes = np.arange(27)
-    labels = np.repeat(classes, 11)
-    patterns = generator.integers(0, 256, size=(27, 5, 5, 3)).repeat(4, axis=1).repeat(4, axis=2)
-    noise = generator.normal(scale=60, size=(len(labels), 20, 20, 3))
-    with write_store(
-        set_path("tiny"),
-        size=20,
-        labels=labels,
-        class_names=[f"class{number:02}" for number in classes],
-        splits=np.repeat([0, 1, 2], [13, 7, 7]).repeat(11),
-        domains=np.arange(len(labels)) % 2,
-        domain_names=("even", "odd"),
-        source="made by a test",
-    ) as draft:
-        draft.images[:] = np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8)
-    return open_set("tiny")
+    return make_tiny_set()
 
 
 @pytest.fixture
@@ -80,3 +66,21 @@ def tiny_table() -> FeatureTable:
 def make_run(tmp_path: Path) -> results.MakeRun:
     """Makes a run directory in a folder of the test's own."""
     return partial(results.write_run, tmp_path / "runs")
+
+
+@pytest.fixture(scope="session")
+def _pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one epoch of pre-training on "tiny", made once."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEWSET_HOME", str(folder / "home"))
+        make_tiny_set()
+        execute(recipe(PRETRAIN, epochs=1), "pretrain", folder / "pre")
+    return folder / "pre"
+
+
+@pytest.fixture
+def runs(tmp_path: Path, tiny_set: ImageSet, _pretrained: Path) -> Path:  # noqa: ARG001
+    """A directory of runs with a pre-trained one, "pre", in it."""
+    shutil.copytree(_pretrained, tmp_path / "runs" / "pre")
+    return tmp_path / "runs"

@@ -1,0 +1,115 @@
+"""Whole runs on a tiny set: what they leave behind, and what they refuse."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.weights import load
+from fewset.runtime.errors import UserError
+from tests.helpers.tiny_recipes import MODEL, PRETRAIN, TRAIN, recipe
+
+pytestmark = pytest.mark.usefixtures("tiny_set")
+
+
+def test_pretraining_starts_from_another_at_a_smaller_size(runs: Path) -> None:
+    larger = {
+        **PRETRAIN,
+        "name": "larger",
+        "model": {**MODEL, "backbone_options": {"input_size": 20, "dim": 8}},
+    }
+    stage = stage_for(recipe(larger, init="pre"), runs)
+    first = load(runs / "pre").backbone.state_dict()
+    assert all(torch.equal(value, first[name]) for name, value in stage.model.backbone.state_dict().items())
+    assert stage.model.input_size == 20
+    with pytest.raises(UserError, match="init is 'absent'"):
+        stage_for(recipe(larger, init="absent"), runs)
+
+
+def test_pretraining_of_no_epochs_is_the_other_one_at_its_own_size(runs: Path) -> None:
+    options = {"input_size": 20, "dim": 8, "pool": "average"}
+    larger = {**PRETRAIN, "name": "larger", "model": {**MODEL, "backbone_options": options}}
+    execute(recipe(larger, init="pre", epochs=0), "pretrain", runs / "larger")
+    model, first = load(runs / "larger"), load(runs / "pre")
+    torch.testing.assert_close(model.backbone.state_dict(), first.backbone.state_dict(), rtol=0, atol=0)
+    assert model.input_size == 20
+    said = "pre, with another backbone: (pool): GlobalMaximum() there, (pool): GlobalAverage() here"
+    assert said in (runs / "larger" / "log.txt").read_text()
+    with pytest.raises(UserError, match="epochs must be 1 or more"):
+        recipe(larger, epochs=0)
+
+
+def test_a_run_directory_holds_what_the_contract_names(runs: Path) -> None:
+    result = execute(recipe(TRAIN), "train", runs / "feat")
+    names = {file.name for file in (runs / "feat").iterdir()}
+    assert names >= {
+        "recipe.toml", "model.safetensors", "metrics.jsonl", "result.json", "checkpoint", "log.txt",
+        "environment.json", "per_task.npy",
+    }  # fmt: skip
+    assert result == json.loads((runs / "feat" / "result.json").read_text())
+    assert result["method"] == "FEAT"
+    for key in (
+        "setting",
+        "data",
+        "split",
+        "way",
+        "shot",
+        "query",
+        "tasks",
+        "seed",
+        "commit",
+        "versions",
+        "seconds",
+    ):
+        assert key in result
+    per_task = np.load(runs / "feat" / result["per_task"])
+    assert per_task.shape == (23,)
+    assert result["mean"] == pytest.approx(per_task.mean())
+    rows = [json.loads(line) for line in (runs / "feat" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [5, 10, 15]
+    assert max(row["val_accuracy"] for row in rows) == max(row["val_accuracy"] for row in rows if row["best"])
+    with np.load(runs / "feat" / result["examples"]) as examples:
+        assert examples["before"].shape == examples["after"].shape == (4, 3, 8)
+        gains = examples["accuracy_after"] - examples["accuracy_before"]
+        assert gains[0] == max(gains)
+        assert gains[-1] == min(gains)
+
+
+def test_a_finished_run_is_not_overwritten(runs: Path) -> None:
+    weights = runs / "pre" / "model.safetensors"
+    before = weights.read_bytes(), weights.stat().st_mtime_ns
+    with pytest.raises(UserError, match="a run that is finished: --force"):
+        execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre")
+    execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True)
+    assert (weights.read_bytes(), weights.stat().st_mtime_ns) == before
+    (runs / "pre" / "notes.txt").write_text("mine")
+    execute(recipe(PRETRAIN, epochs=1, batch=41), "pretrain", runs / "pre", force=True)
+    assert weights.read_bytes() != before[0]
+    assert (runs / "pre" / "notes.txt").read_text() == "mine"
+
+
+def test_a_directory_that_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(UserError, match="not empty and not a run"):
+        execute(recipe(PRETRAIN), "pretrain", tmp_path, force=True)
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["precious.txt"]
+
+
+def test_resuming_with_another_recipe_is_refused(runs: Path) -> None:
+    (runs / "pre" / "result.json").unlink()
+    with pytest.raises(UserError, match="the recipe differs"):
+        execute(recipe(PRETRAIN, epochs=7), "pretrain", runs / "pre", resume=True)
+
+
+def test_the_wrong_command_for_a_recipe_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="use `fewset pretrain`"):
+        execute(recipe(PRETRAIN), "train", tmp_path / "run")
+
+
+def test_missing_initial_weights_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"init is 'pre'"):
+        execute(recipe(TRAIN), "train", tmp_path / "feat")
+    assert not (tmp_path / "feat").exists()

@@ -1,0 +1,133 @@
+"""Training behind a frozen backbone, or behind its frozen blocks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.weights import load
+from fewset.runtime.errors import UserError
+from fewset.training import frozen
+from tests.helpers.tiny_recipes import FROZEN, MODEL, PARTLY, TRAIN, recipe
+
+
+def test_a_frozen_backbone_stays_as_it_is(runs: Path) -> None:
+    execute(recipe(FROZEN), "train", runs / "frozen")
+    first, trained = load(runs / "pre"), load(runs / "frozen")
+    for name, value in trained.backbone.state_dict().items():
+        assert torch.equal(value, first.backbone.state_dict()[name])
+    fresh = stage_for(recipe(FROZEN), runs).model.adapter.state_dict()
+    assert any(not torch.equal(value, fresh[name]) for name, value in trained.adapter.state_dict().items())
+    stage_for(recipe(TRAIN, init="frozen"), runs)  # a start for the whole model
+
+
+@pytest.mark.parametrize("augment", [[], ["flip"]])
+def test_a_frozen_step_is_that_of_the_images_in_evaluation_mode(augment: list[str], runs: Path) -> None:
+    """The same tasks, the same images flipped, each through the backbone with its running statistics."""
+    tasks = {"augment": augment, "tasks_per_step": 5}
+    frozen = stage_for(recipe(FROZEN, **tasks), runs)
+    whole = stage_for(recipe(TRAIN, **tasks, freeze_batchnorm=True), runs)
+    for stage in (frozen, whole):
+        stage.module.eval()  # no dropout
+    for number in range(3):
+        for one, other in zip(frozen.step(number), whole.step(number), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
+
+
+def test_frozen_blocks_stay_as_they_are_and_the_others_learn(runs: Path) -> None:
+    execute(recipe(PARTLY), "train", runs / "partly")
+    first, trained = load(runs / "pre"), load(runs / "partly")
+    for name, value in trained.backbone.state_dict().items():
+        frozen = name.startswith(("blocks.0.", "blocks.1."))
+        assert torch.equal(value, first.backbone.state_dict()[name]) == frozen, name
+
+
+@pytest.mark.parametrize("table", [FROZEN, PARTLY])
+def test_runs_on_the_same_frozen_part_share_what_it_makes(table: dict, runs: Path) -> None:
+    one, other = (stage_for(recipe(table, shot=shot), runs) for shot in (1, 2))
+    assert one.table is other.table
+    assert one.validation_tables[0] is other.validation_tables[0]
+    execute(recipe(TRAIN), "train", runs / "trained")
+    elsewhere = stage_for(recipe(table, init="trained"), runs)
+    assert not np.array_equal(one.table, elsewhere.table)
+
+
+def test_the_blocks_that_learn_may_keep_their_statistics(runs: Path) -> None:
+    execute(recipe(PARTLY, freeze_batchnorm=True), "train", runs / "partly")
+    first, trained = load(runs / "pre"), load(runs / "partly")
+    kept = {
+        name
+        for name, value in trained.backbone.state_dict().items()
+        if torch.equal(value, first.backbone.state_dict()[name])
+    }
+    assert {name for name in first.backbone.state_dict() if "running" in name} < kept
+    assert not any(name.startswith("blocks.3.") and name.endswith("weight") for name in kept)
+
+
+@pytest.mark.parametrize("changes", [{}, {"augment": ["flip"]}, {"rotation_classes": 0.6}])
+def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(changes: dict, runs: Path) -> None:
+    """Half precision in between."""
+    partly = stage_for(recipe(PARTLY, **changes), runs)
+    whole = stage_for(recipe(TRAIN, **{"augment": [], **changes}, freeze_batchnorm=True), runs)
+    for stage in (partly, whole):
+        stage.module.eval()
+    for number in range(3):
+        steps = partly.step(number), whole.step(number)
+        torch.testing.assert_close(steps[0].loss, steps[1].loss, rtol=1e-2, atol=1e-3)
+        for step in steps:
+            step.loss.backward()
+    for (name, mine), theirs in zip(partly.model.named_parameters(), whole.model.parameters(), strict=True):
+        if name.startswith(("backbone.blocks.0.", "backbone.blocks.1.")):
+            assert mine.grad is None
+        else:
+            torch.testing.assert_close(
+                mine.grad, theirs.grad, rtol=0.05, atol=0.02 * float(theirs.grad.abs().max())
+            )
+    torch.testing.assert_close(partly.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
+
+
+def test_what_frozen_blocks_make_can_be_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For other processes: this one forgets what it had."""
+    monkeypatch.setenv("FEWSET_TABLES", str(runs / "tables"))
+    monkeypatch.setattr(frozen, "_tables", {})
+    first = stage_for(recipe(PARTLY), runs)
+    assert len(list((runs / "tables").iterdir())) == 2  # of the train and of the val split
+    monkeypatch.setattr(frozen, "_tables", {})
+    monkeypatch.setattr(frozen, "_fill", None)
+    again = stage_for(recipe(PARTLY), runs)
+    assert np.array_equal(first.table, again.table)
+    monkeypatch.setattr(frozen, "_tables", {})
+    with pytest.raises(TypeError):
+        stage_for(recipe(PARTLY, augment=["flip"]), runs)  # flipped ones are not there
+
+
+@pytest.mark.parametrize("table", [FROZEN, PARTLY])
+def test_a_mirror_model_is_validated_as_it_will_be_scored(table: dict, runs: Path) -> None:
+    model = {"model": {**TRAIN["model"], "test_time_flip": True}}
+    tasks = {"validation_tasks": 200}
+    plain = stage_for(recipe(table, **tasks), runs).validate()
+    frozen, whole = (stage_for(recipe({**one, **model}, **tasks), runs).validate() for one in (table, TRAIN))
+    assert not np.array_equal(plain.per_task, whole.per_task)
+    np.testing.assert_allclose(frozen.per_task, whole.per_task, atol=0.35)  # half precision in between
+    assert np.mean(frozen.per_task == whole.per_task) > 0.9 > np.mean(plain.per_task == whole.per_task)
+
+
+def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
+    for changes in ({"augment": ["flip", "pad_crop"]}, {"precision": "bfloat16"}):
+        for table in (FROZEN, PARTLY):
+            with pytest.raises(UserError, match="each image once"):
+                recipe(table, **changes)
+    with pytest.raises(UserError, match="freezes BatchNorm too"):
+        recipe(FROZEN, freeze_batchnorm=True)
+    with pytest.raises(UserError, match="0 with freeze_backbone"):
+        recipe(FROZEN, frozen_blocks=1)
+    with pytest.raises(UserError, match="expected 1 to 3"):
+        stage_for(recipe(PARTLY, frozen_blocks=4), runs)
+    resnet = {"backbone": "resnet12", "backbone_options": {"input_size": 16}}
+    with pytest.raises(UserError, match="does not say what its blocks are"):
+        stage_for(recipe({**PARTLY, "model": resnet}, init=""), runs)
+    with pytest.raises(UserError, match="nothing to train but its backbone"):
+        stage_for(recipe({**FROZEN, "model": MODEL}), runs)

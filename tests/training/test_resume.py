@@ -1,0 +1,94 @@
+"""A stop at any moment changes nothing."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from fewset.experiments.execute import execute
+from fewset.experiments.recipes import recipe_text
+from fewset.experiments.run_directory import RunDirectory
+from fewset.training import loop
+from fewset.training.checkpoint import CHECKPOINT
+from tests.helpers.tiny_recipes import FEATURES, FROZEN, PARTLY, PRETRAIN, TRAIN, recipe
+
+pytestmark = pytest.mark.usefixtures("tiny_table")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [PRETRAIN, TRAIN, FEATURES, FROZEN, PARTLY],
+    ids=["pretrain", "train", "features", "frozen", "partly frozen"],
+)
+def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""
+    kind = "pretrain" if "pretrain" in table else "train"
+    execute(recipe(table), kind, runs / "whole")
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    save = RunDirectory.save_checkpoint
+
+    def save_and_stop(self: RunDirectory, state: dict) -> None:
+        save(self, state)
+        raise KeyboardInterrupt
+
+    stops = 0
+    while True:
+        monkeypatch.setattr(RunDirectory, "save_checkpoint", save_and_stop)
+        try:
+            execute(recipe(table), kind, runs / "stopped", resume=True)
+            break
+        except KeyboardInterrupt:
+            stops += 1
+            torch.manual_seed(stops)  # whatever the process did in between
+    assert stops >= 9
+    for name in ("model.safetensors", "per_task.npy", "recipe.toml"):
+        assert (runs / "whole" / name).read_bytes() == (runs / "stopped" / name).read_bytes()
+    whole, stopped = (
+        [
+            {**json.loads(line), "seconds": 0}
+            for line in (runs / name / "metrics.jsonl").read_text().splitlines()
+        ]
+        for name in ("whole", "stopped")
+    )
+    assert whole == stopped
+
+
+@pytest.mark.slow
+def test_sigkill_five_times_at_random_moments_changes_nothing(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "feat.toml"
+    file.write_text(recipe_text(recipe(TRAIN, epochs=12, tasks_per_epoch=25)))
+    program = (
+        "import fewset.training.loop as loop\n"
+        "loop.CHECKPOINT_SECONDS = 0.05\n"
+        "from fewset.cli.app import main\n"
+        "main()"
+    )
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", program, "train", str(file), "--out", str(runs / name), "--resume"]
+        return subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    def kept() -> int:
+        file = runs / "killed" / CHECKPOINT
+        return file.stat().st_mtime_ns if file.exists() else 0
+
+    assert start("whole").wait() == 0
+    moments = random.Random(0)
+    for _ in range(5):
+        before = kept()
+        process = start("killed")
+        while kept() == before and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0.0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    assert start("killed").wait() == 0
+    first, second = ((runs / name / "model.safetensors").read_bytes() for name in ("whole", "killed"))
+    assert first == second
