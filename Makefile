@@ -19,7 +19,7 @@ lint: $(STAMP)
 
 # The documentation, in docs/_build/html/index.html. A warning is an error.
 docs: $(STAMP)
-	$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going docs docs/_build/html
+	$(BIN)/python -m sphinx --quiet --fresh-env --nitpicky --fail-on-warning --keep-going docs docs/_build/html
 
 # Anew whenever what is to be installed changes.
 $(STAMP): pyproject.toml constraints.txt
