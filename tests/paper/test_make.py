@@ -159,10 +159,10 @@ def test_every_study_has_a_plan_for_the_shipped_recipes(name: str, tmp_path: Pat
     if name == "low-shot":
         runner.features = "given"
     plan = STUDIES[name](runner)
-    places = [entry.place for entry in plan.entries]
+    places = [entry.place for entry in plan.numbers]
     assert len(set(places)) == len(places)
     recipes = {}
-    for entry in plan.entries:
+    for entry in plan.numbers:
         recipe = runner.recipe(entry.run)
         assert recipes.setdefault(recipe.name, recipe) == recipe
     assert STUDIES[name].__doc__
@@ -180,7 +180,7 @@ def test_the_grids_are_the_papers(tmp_path: Path) -> None:
         "contrastive": ("train", "balance", {"10": 10, "1": 1, "0.1": 0.1, "0.01": 0.01}),
     }
     for name, (table, key, expected) in values.items():
-        for entry in ABLATIONS[name](runner).entries:
+        for entry in ABLATIONS[name](runner).numbers:
             recipe = runner.recipe(entry.run)
             assert getattr(getattr(recipe, table), key) == expected[entry.row]
             assert f"{recipe.train.shot}-shot 5-way" == entry.column
