@@ -62,11 +62,8 @@ class Preprocessing:
             raise UserError(
                 f"the resampling filter is {self.resample!r}, expected Pillow's number of it, 0 to 5"
             )
-        if not len(self.mean) == len(self.std) == 3 or min(*self.std, self.scale) <= 0:
-            raise UserError(
-                f"mean {self.mean}, deviation {self.std}, scale {self.scale}: expected three means, three "
-                "deviations above 0 and a scale above 0"
-            )
+        if min(*self.std, self.scale) <= 0:
+            raise UserError(f"deviations {self.std}, scale {self.scale}: expected numbers above 0")
 
     def pixels(self, image: PilImage) -> UInt8[np.ndarray, "height width 3"]:
         """The pixels of one image, whatever its mode and size, before their normalisation."""

@@ -71,6 +71,8 @@ def describe_type(kind: Any) -> str:
         return ", ".join(str(option) for option in arguments)
     if is_dataclass(kind) or origin is dict or kind is dict:
         return "a table"
+    if origin is tuple and arguments[-1] is not ...:
+        return f"a list of {len(arguments)}"
     if origin in (tuple, list):
         return "a list"
     return str(getattr(kind, "__name__", kind))
@@ -109,6 +111,8 @@ def _value(kind: Any, value: Any, where: str, what: str) -> Any:
     if is_dataclass(kind) and isinstance(value, dict):
         return parse(kind, value, where + ".", what)  # type: ignore[arg-type]
     if origin is tuple and isinstance(value, list | tuple):
+        if arguments[-1] is not ... and len(value) != len(arguments):
+            return _MISMATCH
         return tuple(parse_value(arguments[0], item, where, what) for item in value)
     if origin is dict and isinstance(value, dict):
         return {key: parse_value(arguments[1], item, f"{where}.{key}", what) for key, item in value.items()}

@@ -82,7 +82,7 @@ def write_onnx(
     shapes = {"maps": [batch, 3, 19, 19], "tokens": [batch, 361, 3], "rows": [batch, 5]}
     graph = helper.make_graph(
         [
-            helper.make_node("Identity", ["images"], ["maps"]),
+            helper.make_node("Cast", ["images"], ["maps"], to=onnx.TensorProto.FLOAT),
             helper.make_node("Reshape", ["maps", "shape"], ["flat"]),
             helper.make_node("Transpose", ["flat"], ["tokens"], perm=[0, 2, 1]),
             helper.make_node("GlobalAveragePool", ["maps"], ["pooled"]),

@@ -62,13 +62,20 @@ _VARIANTS = {
 class SameConvolution(nn.Conv2d):
     """Padded as TensorFlow's "SAME": where an odd number of zeros is needed, the last side has one more."""
 
+    def __init__(
+        self, channels_in: int, channels_out: int, kernel: int, stride: int = 1, groups: int = 1
+    ) -> None:
+        # At stride 1 both sides need the same, which the convolution adds by itself without a copy.
+        inside = kernel // 2 if stride == 1 else 0
+        super().__init__(channels_in, channels_out, kernel, stride, padding=inside, groups=groups)
+
     def forward(self, input: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
         kernel, stride = self.kernel_size[0], self.stride[0]
-        pads: list[int] = []
-        for length in (input.shape[3], input.shape[2]):
-            zeros = max(0, (ceil(length / stride) - 1) * stride + kernel - length)
-            pads += [zeros // 2, zeros - zeros // 2]
-        if any(pads):
+        if stride > 1:
+            pads: list[int] = []
+            for length in (input.shape[3], input.shape[2]):
+                zeros = max(0, (ceil(length / stride) - 1) * stride + kernel - length)
+                pads += [zeros // 2, zeros - zeros // 2]
             input = F.pad(input, pads)
         return super().forward(input)
 

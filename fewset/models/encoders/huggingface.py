@@ -55,22 +55,27 @@ def read_preprocessing(path: Path) -> Preprocessing:
     if not settings.get("do_resize", True):
         raise UserError(f"{file} says do_resize = false, but images of all sizes come; set it, and size")
     try:
-        (height, width), resize = _sizes(settings)
-        normalised = settings.get("do_normalize", True)
-        return Preprocessing(
-            height,
-            width,
-            resize,
-            mean=_channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
-            std=_channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
-            resample=settings.get("resample", BILINEAR),
-            scale=settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0,
-        )
-    except (KeyError, TypeError) as error:
+        values = _values(settings)
+    except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{file} is not understood ({error!r}); expected size, image_mean and image_std as the "
             "processors of ViT, CLIP, SigLIP, DINOv2 and ConvNeXt write them"
         ) from None
+    return Preprocessing(**values)
+
+
+def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    (height, width), resize = _sizes(settings)
+    normalised = settings.get("do_normalize", True)
+    return {
+        "height": height,
+        "width": width,
+        "resize": resize,
+        "mean": _channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
+        "std": _channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
+        "resample": settings.get("resample", BILINEAR),
+        "scale": settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0,
+    }
 
 
 def _sizes(settings: Mapping[str, Any]) -> tuple[tuple[int, int], int | tuple[int, int]]:

@@ -21,7 +21,7 @@ def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if not name.endswith(":"):
         return load_encoder(name)
     if name not in FAMILIES:
-        pytest.skip(f"what to give to the family {name} is not known here")
+        pytest.skip(f"what comes after {name} is not known here: run its tests with a model of its own")
     return load_encoder(f"{name}{FAMILIES[name](tmp_path_factory.mktemp('encoder') / 'model')}")
 
 

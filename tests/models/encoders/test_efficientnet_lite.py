@@ -15,6 +15,7 @@ from PIL import Image
 from fewset.models.encoders import efficientnet_lite, find_encoder
 from fewset.models.encoders.efficientnet_lite import Block, EfficientNetLite, SameConvolution, fold_state
 from fewset.runtime.errors import UserError
+from tests.helpers.real_files import real_file
 
 VARIANTS = sorted(efficientnet_lite._VARIANTS)
 
@@ -49,12 +50,13 @@ def slow_convolution(images: np.ndarray, weight: np.ndarray, stride: int, groups
 @pytest.mark.parametrize("groups", [1, 3])
 def test_same_convolution(kernel: int, stride: int, size: tuple[int, int], groups: int) -> None:
     torch.manual_seed(0)
-    layer = SameConvolution(3, 9, kernel, stride, groups=groups, bias=False).double()
+    layer = SameConvolution(3, 9, kernel, stride, groups).double()
     images = torch.randn(2, 3, *size, dtype=torch.float64)
     with torch.no_grad():
         actual = layer(images)
     for image, output in zip(images, actual, strict=True):
         expected = slow_convolution(image.numpy(), layer.weight.detach().numpy(), stride, groups)
+        expected += layer.bias.detach().numpy()[:, None, None]
         np.testing.assert_allclose(output.numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
@@ -159,9 +161,9 @@ def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.slow
-def test_new_classes_of_real_images(shared_data: Path) -> None:
+def test_new_classes_of_real_images() -> None:
     """5-way tasks of miniImageNet's test classes, with normalised centroids."""
-    with zipfile.ZipFile(shared_data / "miniimagenet.zip") as archive:
+    with zipfile.ZipFile(real_file("miniimagenet.zip")) as archive:
         table = csv.DictReader(io.StringIO(archive.read("miniimagenet/split/test.csv").decode()))
         files: dict[str, list[str]] = {}
         for row in table:

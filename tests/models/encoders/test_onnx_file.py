@@ -1,0 +1,143 @@
+"""ONNX files: images prepared as FILE.json says, and the output that is the embedding."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from fewset.models.encoders import find_encoder
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import write_json
+from tests.helpers.encoders import onnx_weight, photograph, write_onnx
+
+MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+
+
+def mean_colour(pixels: np.ndarray) -> np.ndarray:
+    return ((pixels / 255 - MEAN) / STD).mean(axis=(0, 1))
+
+
+@pytest.mark.parametrize("batch", ["B", 1, 2])
+def test_rows_are_those_of_the_network(batch: int | str, tmp_path: Path) -> None:
+    """A file may fix the size of its batches: five images then go through in parts."""
+    encoder = find_encoder(f"onnx:{write_onnx(tmp_path / 'model.onnx', batch=batch)}")
+    photographs = [photograph(seed, 19, 19) for seed in range(5)]
+    expected = [mean_colour(np.asarray(image)) @ onnx_weight() for image in photographs]
+    np.testing.assert_allclose(encoder(photographs), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "dim"), [(("maps", "rows"), 5), (("tokens", "rows", "maps"), 5), (("tokens", "maps"), 3)]
+)
+def test_the_output_that_is_the_embedding(outputs: tuple[str, ...], dim: int, tmp_path: Path) -> None:
+    encoder = find_encoder(f"onnx:{write_onnx(tmp_path / 'model.onnx', outputs)}")
+    image = photograph(0, 19, 19)
+    colour = mean_colour(np.asarray(image))
+    expected = colour if dim == 3 else colour @ onnx_weight()
+    assert encoder.dim == dim
+    np.testing.assert_allclose(encoder([image])[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"size": 19}, lambda image: image.resize((34, 19), 3).crop((7, 0, 26, 19))),
+        ({"size": 19, "resample": "bilinear"}, lambda image: image.resize((34, 19), 2).crop((7, 0, 26, 19))),
+        ({"size": 19, "resize": 23}, lambda image: image.resize((42, 23), 3).crop((11, 2, 30, 21))),
+        ({"size": 19, "stretch": True}, lambda image: image.resize((19, 19), 3)),
+        (
+            {"size": 19, "stretch": True, "resize": 29, "resample": "box"},
+            lambda image: image.resize((29, 29), 4).crop((5, 5, 24, 24)),
+        ),
+    ],
+)
+def test_images_are_prepared_as_the_settings_say(
+    settings: dict[str, Any], expected: Any, tmp_path: Path
+) -> None:
+    path = write_onnx(tmp_path / "model.onnx", ("maps",), settings=settings)
+    image = photograph(0, 97, 53)
+    row = find_encoder(f"onnx:{path}")([image])[0]
+    np.testing.assert_allclose(row, mean_colour(np.asarray(expected(image))), rtol=1e-4, atol=1e-5)
+
+
+def test_mean_deviation_and_scale(tmp_path: Path) -> None:
+    settings = {"size": 19, "mean": [1, 2, 3], "std": [4, 5, 6], "scale": 1}
+    path = write_onnx(tmp_path / "model.onnx", ("maps",), settings=settings)
+    image = photograph(0, 19, 19)
+    expected = (np.asarray(image).mean(axis=(0, 1)) - [1, 2, 3]) / [4, 5, 6]
+    np.testing.assert_allclose(find_encoder(f"onnx:{path}")([image])[0], expected, rtol=1e-4)
+
+
+def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx")
+    digests = [find_encoder(f"onnx:{path}").digest]
+    write_json(path.with_name("model.onnx.json"), {"size": 19, "resample": "box"})
+    digests.append(find_encoder(f"onnx:{path}").digest)
+    data = path.with_name("model.onnx.data")
+    outside = {"save_as_external_data": True, "location": data.name, "size_threshold": 80}
+    onnx.save_model(onnx.load(path), path, **outside)
+    digests.append(find_encoder(f"onnx:{path}").digest)
+    data.write_bytes(bytes(len(data.read_bytes())))
+    digests.append(find_encoder(f"onnx:{path}").digest)
+    assert len(set(digests)) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sizes": 19}, "unknown .* key 'sizes'. Did you mean 'size'"),
+        ({"size": "19"}, "size is '19'"),
+        ({"size": 19, "mean": [0.5]}, "mean is .*expected a list of 3"),
+        ({"size": 19, "std": [0.5, 0, 0.5]}, "expected numbers above 0"),
+        ({"size": 19, "resize": 18}, "the crop is 19 x 19 pixels, but images are resized to 18"),
+        ({"size": 19, "resample": "cubic"}, "Did you mean 'bicubic'"),
+        ({"size": 23}, "does not embed an image of 23 x 23 pixels"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "model.onnx", settings=settings)
+    with pytest.raises(UserError, match=message) as caught:
+        find_encoder(f"onnx:{path}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"outputs": ("tokens",)}, r"outputs of shape \(2, 361, 3\); expected one of shape"),
+        ({"element": onnx.TensorProto.DOUBLE}, "expected one input: float32 images"),
+    ],
+)
+def test_networks_that_are_none_of_images_to_rows(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = write_onnx(tmp_path / "model.onnx", **options)
+    with pytest.raises(UserError, match=message):
+        find_encoder(f"onnx:{path}")
+
+
+def test_what_is_missing_or_damaged_is_said_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    with pytest.raises(UserError, match="there is no file"):
+        find_encoder(f"onnx:{path}")
+    path.write_bytes(b"not ONNX")
+    with pytest.raises(UserError, match=r"there is no .*model.onnx.json.*write for example \{"):
+        find_encoder(f"onnx:{path}")
+    settings = path.with_name("model.onnx.json")
+    settings.write_text("[1]")
+    with pytest.raises(UserError, match="is not a JSON table"):
+        find_encoder(f"onnx:{path}")
+    settings.write_text("{}")
+    with pytest.raises(UserError, match="is not an ONNX file that onnxruntime runs") as caught:
+        find_encoder(f"onnx:{path}")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_onnx(tmp_path / "model.onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(UserError, match=r"pip install 'fewset\[onnx\]'"):
+        find_encoder(f"onnx:{path}")
