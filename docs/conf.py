@@ -49,8 +49,9 @@ paper/*/*
 """
 
 
-def add_studies(_: Sphinx, page: str, source: list[str]) -> None:
-    """The tables of the studies belong below their guide; on GitHub its own links lead to them."""
+def adapt_page(_: Sphinx, page: str, source: list[str]) -> None:
+    """On the site the README is the start page, and the tables of the studies belong below their guide."""
+    source[0] = source[0].replace("](../README.md", "](index.md")
     if page == "paper":
         source[0] += STUDIES
 
@@ -64,5 +65,5 @@ def use_dashes(_: Sphinx, tree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", lambda app: reference_pages.write(Path(app.srcdir) / "reference"))
-    app.connect("source-read", add_studies)
+    app.connect("source-read", adapt_page)
     app.connect("doctree-read", use_dashes)
