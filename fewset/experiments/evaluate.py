@@ -23,7 +23,7 @@ from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe, recipe_digest
 from fewset.experiments.result import Result, StoredScore, file_digest, stored_width, write_result
-from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS
+from fewset.experiments.run_directory import RECIPE, RESULT, RESULTS, WEIGHTS
 from fewset.experiments.weights import load
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
@@ -98,7 +98,7 @@ def evaluate_run(
         file, stem = run / RESULT, ""
     else:
         stem = _stem(result)
-        file = run / "results" / f"{stem}json"
+        file = run / RESULTS / f"{stem}json"
     result = _write_arrays(result, outcome, file.parent, stem)
     distributed.on_main_process(lambda: write_result(result, file))
     return result, file

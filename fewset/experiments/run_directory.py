@@ -14,7 +14,7 @@ ENVIRONMENT, RESULTS = "environment.json", "results"
 
 State = Literal["new", "unfinished", "finished"]
 
-_ARRAYS = r"examples\.npz|per_task(_\w+)?\.npy"  # beside a result
+_ARRAYS = r"examples\.npz|per_task(_.+)?\.npy"  # beside a result
 _WRITTEN = {  # the names of the files that a run and its evaluations write, by the folder they are in
     Path(): "|".join((*map(re.escape, (RESULT, WEIGHTS, METRICS, LOG, ENVIRONMENT)), _ARRAYS)),
     Path(RESULTS): rf".+-seed\d+\.(json|{_ARRAYS})",

@@ -20,6 +20,7 @@ from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import score_tasks
+from fewset.models.fingerprint import fingerprint
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
@@ -172,7 +173,7 @@ def _tabulate(
 ) -> Shaped[np.ndarray, "N *_"]:
     """What the frozen part makes of these rows of an image set; the runs of a process make it once."""
     frozen = _Front(model.backbone, front)
-    part = _digest(*(value.cpu().numpy() for value in front.state_dict().values()))
+    part = fingerprint(front)
     pixels_of = f"{images.digest} {_digest(rows)} {flipped, rotation}"
     name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {pixels_of}"
     if name not in _tables:
@@ -184,8 +185,8 @@ def _tabulate(
     return _tables[name]
 
 
-def _digest(*arrays: np.ndarray) -> str:
-    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()
 
 
 def _compute(
