@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -56,6 +57,12 @@ def adapt_page(_: Sphinx, page: str, source: list[str]) -> None:
         source[0] += STUDIES
 
 
+def keep_colon(_: Sphinx, what: str, _name: str, _member: Any, _options: Any, lines: list[str]) -> None:
+    """Napoleon takes what stands before a colon for the type of an attribute; a comment is before it then."""
+    if what in ("attribute", "property"):
+        lines[:0] = ["..", ""]
+
+
 def use_dashes(_: Sphinx, tree: nodes.document) -> None:
     """Sphinx puts two hyphens between the name of a parameter and its text."""
     for text in list(tree.findall(nodes.Text)):
@@ -66,4 +73,5 @@ def use_dashes(_: Sphinx, tree: nodes.document) -> None:
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", lambda app: reference_pages.write(Path(app.srcdir) / "reference"))
     app.connect("source-read", adapt_page)
+    app.connect("autodoc-process-docstring", keep_colon, priority=0)  # before Napoleon
     app.connect("doctree-read", use_dashes)

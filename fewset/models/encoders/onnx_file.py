@@ -2,7 +2,7 @@
 
 The file takes normalised images (B, 3, H, W) in float32. Its first output of shape (B, D) is the embedding;
 if there is none, the average over the positions of its first output of shape (B, D, h, w). `FILE.json` beside
-it says how images are prepared; every key may be left out, then it is as here:
+it says how images are prepared; every key may be left out, then it is as here::
 
     {"size": 224, "resize": 224, "stretch": false, "resample": "bicubic",
      "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 0.00392156862745098}
