@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import fewset
-from fewset.models.encoders import ENCODERS, find_encoder, is_encoder
+from fewset.models.encoders import ENCODERS, Encoder, find_encoder, is_encoder
 from fewset.runtime.errors import UserError
 from tests.helpers.encoders import photograph
 
@@ -17,28 +18,24 @@ def test_auto_is_the_one_that_comes_with_the_package() -> None:
     assert find_encoder().id == find_encoder("auto").id == "efficientnet-lite0"
 
 
-class Brightness:
-    """The contract, met by hand."""
-
-    dim, input_size = 2, 1
-
-    def __init__(self, device: torch.device, name: str = "brightness", power: str = "1") -> None:
-        self.device, self.id, self.digest, self.power = device, name, power.zfill(64), float(power)
-
-    def __call__(self, images: list) -> np.ndarray:
-        means = [np.asarray(image.convert("L")).mean() ** self.power for image in images]
-        return np.array([[mean, -mean] for mean in means], dtype=np.float32)
+def test_the_encoder_of_the_guide() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "encoders.md").read_text(encoding="utf-8")
+    _, _, own = guide.partition("## Your own encoder")
+    exec(own.split("```python\n")[1].split("```")[0], {})
+    encoder = find_encoder("brightness", "cpu")
+    assert isinstance(encoder, Encoder)
+    assert encoder.device == torch.device("cpu")
+    image = photograph()
+    np.testing.assert_allclose(encoder([image]), [[np.asarray(image.convert("L")).mean()]], rtol=1e-5)
 
 
-def test_an_encoder_and_a_family_of_ones_own() -> None:
-    fewset.register_encoder("brightness")(Brightness)
-    fewset.register_encoder("power:")(lambda power, device: Brightness(device, f"power:{power}", power))
-    one, two = find_encoder("brightness", "cpu"), find_encoder("power:2", "cpu")
-    assert one.device == torch.device("cpu")
-    assert two.id == "power:2"
-    np.testing.assert_allclose(two([photograph()]), one([photograph()]) * abs(one([photograph()])), rtol=1e-5)
-    assert is_encoder("power:3")
-    assert not is_encoder("power")
+def test_a_family_takes_what_comes_after_the_colon() -> None:
+    fewset.register_encoder("lite:")(
+        lambda number, device: find_encoder(f"efficientnet-lite{number}", str(device))
+    )
+    assert find_encoder("lite:1", "cpu").id == "efficientnet-lite1"
+    assert is_encoder("lite:3")
+    assert not is_encoder("lite")
 
 
 def test_other_names_are_refused() -> None:
