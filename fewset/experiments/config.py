@@ -57,11 +57,6 @@ class ModelConfig:
         """What the model's data are: images, or rows of a table of features."""
         return taken_by(BACKBONES[self.backbone])
 
-    @property
-    def on_features(self) -> bool:
-        """Whether the model takes rows of a table of features, not images."""
-        return self.takes == "features"
-
 
 @dataclass(frozen=True)
 class EvaluateConfig:

@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 
 from fewset.data.images.importers import IMPORTERS
+from fewset.evaluation.protocols import PROTOCOLS
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
 from fewset.models.encoders import ENCODERS
@@ -13,7 +14,7 @@ from fewset.models.heads import HEADS
 from fewset.runtime.errors import UserError
 from fewset.runtime.registry import plugin_error
 
-_KINDS = (ADAPTERS, BACKBONES, ENCODERS, HEADS, IMPORTERS)
+_KINDS = (ADAPTERS, BACKBONES, ENCODERS, HEADS, IMPORTERS, PROTOCOLS)
 _loaded: set[Path] = set()
 
 

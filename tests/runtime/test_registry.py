@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fewset.data.images.importers import IMPORTERS, register_importer
+from fewset.evaluation.protocols import PROTOCOLS, register_protocol
 from fewset.models.adapters import ADAPTERS, register_adapter
 from fewset.models.backbones import BACKBONES, register_backbone
 from fewset.models.encoders import ENCODERS, register_encoder
@@ -22,6 +23,7 @@ REGISTER = {
     "encoder": (ENCODERS, register_encoder),
     "head": (HEADS, register_head),
     "importer": (IMPORTERS, register_importer),
+    "setting": (PROTOCOLS, register_protocol),
 }
 every_kind = pytest.mark.parametrize("kind", REGISTER)
 

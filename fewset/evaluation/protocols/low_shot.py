@@ -40,7 +40,6 @@ from fewset.data.features.table import SETUPS, FeatureTable, Setup
 from fewset.evaluation.class_means import class_means, device_of
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
-from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
@@ -204,7 +203,7 @@ def check_model(model: FewShotModel) -> None:
             f"the model's head is {type(model.head).__name__}, but low-shot compares with class means: "
             "expected the head 'prototype' (SimpleShot is the backbone 'features' with transform = 'cl2n')"
         )
-    if model.transductive or (model.average == "post" and not isinstance(model.adapter, Identity)):
+    if model.transductive or (model.average == "post" and model.capabilities.adapts):
         raise UserError(
             "low-shot adapts the means of classes without the queries, expected average='pre' and "
             "transductive=false"

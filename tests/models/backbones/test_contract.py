@@ -13,6 +13,7 @@ from fewset.models.layers.folding import fold
 
 B, SIZE = 3, 17
 ON_IMAGES = [name for name, kind in BACKBONES.items() if taken_by(kind) == "images"]
+ON_FEATURES = [name for name, kind in BACKBONES.items() if taken_by(kind) == "features"]
 
 
 @pytest.fixture(scope="module", params=ON_IMAGES)
@@ -102,3 +103,16 @@ def test_size_mean_and_deviation_belong_to_the_backbone(name: str) -> None:
     assert default.input_size > 0
     assert all(0 < value < 1 for value in (*default.mean, *default.std))
     assert (len(default.mean), len(default.std)) == (3, 3)
+
+
+@pytest.mark.parametrize("name", ON_FEATURES)
+@torch.no_grad()
+def test_a_backbone_on_features_keeps_their_size_and_takes_each_row_by_itself(name: str) -> None:
+    model = BACKBONES[name](7).eval()
+    assert model.dim == 7
+    rows = torch.randn(5, 3, 7, generator=torch.Generator().manual_seed(1))
+    made = model(rows)
+    assert made.shape == rows.shape
+    assert made.isfinite().all()
+    assert torch.equal(model(rows), made)
+    torch.testing.assert_close(model(rows[2, 1]), made[2, 1])

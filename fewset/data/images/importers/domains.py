@@ -14,10 +14,8 @@ from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.runtime.errors import UserError
 
-"""The paper's split of the 65 classes of OfficeHome."""
 
-
-@register_importer("domains", shares=(25, 15, 25))
+@register_importer("domains", shares=(25, 15, 25))  # the paper's split of the 65 classes of OfficeHome
 def entries(source: Source) -> list[Entry]:
     """Other files than images are ignored; so is one folder around all."""
     images = {file: PurePosixPath(file).parts for file in source.files if file.lower().endswith(SUFFIXES)}

@@ -1,0 +1,182 @@
+"""What every head must do. A newly registered one is tested here without being named."""
+
+import inspect
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fewset.models.heads import HEADS
+from fewset.runtime.errors import UserError
+from tests.helpers.heads import DIM, QUERIES, SHOT, TASKS, WAY, inputs, normal, uneven_mask
+
+Variant = tuple[str, dict[str, Any]]
+VARIANTS: list[Variant] = [(name, {}) for name in HEADS] + [
+    ("prototype", {"similarity": "cosine"}),
+    ("prototype", {"similarity": "one-sided-cosine"}),
+    ("matching", {"as_published": True}),
+    ("simple_shot", {"transform": "l2n"}),
+    ("simple_shot", {"transform": "cl2n"}),
+    ("semi_prototype", {"similarity": "cosine", "steps": 3}),
+]
+
+
+def parametrize(variants: list[Variant]) -> pytest.MarkDecorator:
+    ids = [
+        "-".join([name, *(f"{key}={value}" for key, value in options.items())]) for name, options in variants
+    ]
+    return pytest.mark.parametrize(("name", "options"), variants, ids=ids)
+
+
+def build(name: str, options: dict[str, Any], dtype: torch.dtype = torch.float64) -> nn.Module:
+    torch.manual_seed(11)
+    head = HEADS[name](DIM, **options).to(dtype).eval()
+    if hasattr(head, "fit"):
+        head.fit(normal(13, DIM, seed=3, dtype=dtype))
+    return head
+
+
+every_head = parametrize(VARIANTS)
+every_head_without_weights = parametrize(
+    [(name, options) for name, options in VARIANTS if not list(build(name, options).parameters())]
+)
+every_head_with_a_temperature = parametrize(
+    [
+        (name, options)
+        for name, options in VARIANTS
+        if "temperature" in inspect.signature(HEADS[name]).parameters
+    ]
+)
+
+
+@every_head
+@pytest.mark.parametrize(
+    ("way", "shot", "queries"), [(WAY, SHOT, QUERIES), (1, 1, 1), (2, 1, 3), (7, 2, 1), (3, 11, 2)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_way_shot_and_type_and_the_inputs_stay(name, options, way, shot, queries, dtype):
+    support, query = (tensor.to(dtype) for tensor in inputs(way, shot, queries))
+    before = support.clone(), query.clone()
+    logits = build(name, options, dtype)(support, query)
+    assert logits.shape == (TASKS, queries, way)
+    assert logits.dtype == dtype
+    assert logits.isfinite().all()
+    torch.testing.assert_close((support, query), before, rtol=0, atol=0)
+
+
+@every_head
+def test_permuting_the_classes_permutes_the_logits(name, options):
+    head, (support, query) = build(name, options), inputs()
+    order = torch.tensor([4, 2, 0, 1, 3])
+    torch.testing.assert_close(head(support[:, order], query), head(support, query)[:, :, order])
+
+
+@every_head
+def test_permuting_the_shots_changes_nothing(name, options):
+    head, (support, query) = build(name, options), inputs()
+    torch.testing.assert_close(head(support[:, :, [2, 0, 1]], query), head(support, query))
+
+
+@every_head
+def test_permuting_the_queries_permutes_the_logits(name, options):
+    head, (support, query) = build(name, options), inputs()
+    torch.testing.assert_close(head(support, query.flip(1)), head(support, query).flip(1))
+
+
+@every_head
+def test_a_masked_shot_is_no_shot(name, options):
+    """What lies under the mask does not matter; without its last shot a class has one shot less."""
+    head, (support, query) = build(name, options), inputs()
+    mask = torch.ones(TASKS, WAY, SHOT, dtype=torch.bool)
+    torch.testing.assert_close(head(support, query, mask), head(support, query))
+    mask[:, :, -1] = False
+    fewer = head(support[:, :, :-1], query)
+    support[:, :, -1] = 1000.0
+    torch.testing.assert_close(head(support, query, mask), fewer)
+
+
+@every_head
+def test_shots_may_differ_by_class(name, options):
+    head, (support, query), mask = build(name, options), inputs(), uneven_mask()
+    expected = head(support, query, mask)
+    support[~mask] = -7.0
+    torch.testing.assert_close(head(support, query, mask), expected)
+    assert not torch.allclose(head(support, query), expected)
+
+
+@every_head
+def test_tasks_never_influence_each_other(name, options):
+    head, (support, query) = build(name, options), inputs()
+    together = head(support, query)
+    torch.testing.assert_close(head(support[:1], query[:1]), together[:1])
+    support[1], query[1] = torch.nan, torch.nan
+    torch.testing.assert_close(head(support, query)[0], together[0])
+
+
+@every_head
+def test_evaluating_twice_is_identical_and_leaves_no_trace(name, options):
+    head, (support, query) = build(name, options), inputs()
+    state = {key: value.clone() for key, value in head.state_dict().items()}
+    torch.manual_seed(1)
+    first = head(support, query)
+    torch.manual_seed(2)
+    assert torch.equal(head(support, query), first)
+    assert all(torch.equal(value, state[key]) for key, value in head.state_dict().items())
+
+
+@every_head
+def test_gradients_reach_support_and_queries_and_every_parameter(name, options):
+    head, (support, query) = build(name, options), inputs()
+    head(support.requires_grad_(), query.requires_grad_()).log_softmax(-1)[..., 0].sum().backward()
+    for key, tensor in [("support", support), ("query", query), *head.named_parameters()]:
+        assert tensor.grad is not None, key
+        assert tensor.grad.isfinite().all(), key
+        assert tensor.grad.any(), key
+
+
+@every_head_without_weights
+def test_separable_data_is_classified_rightly(name, options):
+    """Class n lies around its own axis, every class as far from the training mean as any other."""
+    centres = 3 * torch.eye(WAY, DIM, dtype=torch.float64)
+    support = centres[None, :, None] + 0.1 * normal(TASKS, WAY, SHOT, DIM, seed=5)
+    query = centres[None] + 0.1 * normal(TASKS, WAY, DIM, seed=6)
+    assert build(name, options)(support, query).argmax(-1).tolist() == [list(range(WAY))] * TASKS
+
+
+@every_head
+def test_state_dict_holds_all_that_matters(name, options):
+    head, (support, query) = build(name, options), inputs()
+    torch.manual_seed(13)
+    other = HEADS[name](DIM, **options).double().eval()
+    other.load_state_dict(head.state_dict())
+    assert torch.equal(other(support, query), head(support, query))
+
+
+@every_head
+def test_has_a_similarity_for_the_contrastive_term(name, options):
+    """Items to each of which every query is compared, whatever their number."""
+    similarity = build(name, options).similarity
+    scores: Tensor = similarity(normal(TASKS, QUERIES, DIM, seed=1), normal(TASKS, 13, DIM, seed=2))
+    assert scores.shape == (TASKS, QUERIES, 13)
+    assert scores.isfinite().all()
+
+
+@every_head_with_a_temperature
+def test_temperature_flattens_the_probabilities(name, options):
+    support, query = inputs()
+    certainty = []
+    for temperature in (0.5, 5.0, 1e6):
+        head = build(name, {**options, "temperature": temperature})
+        assert head.temperature == temperature
+        certainty.append(head(support, query).softmax(-1).amax(-1).mean())
+    assert certainty[0] > certainty[1] > certainty[2]
+    assert certainty[2] == pytest.approx(1 / WAY, abs=1e-4)
+
+
+@every_head_with_a_temperature
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+def test_refuses_a_temperature_that_is_not_positive(name, options, temperature):
+    with pytest.raises(UserError, match=r"temperature is .* expected a number above 0"):
+        HEADS[name](DIM, **options, temperature=temperature)

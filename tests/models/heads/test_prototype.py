@@ -1,0 +1,31 @@
+"""ProtoNet's head against NumPy."""
+
+import pytest
+
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.similarity import SIMILARITIES
+from fewset.runtime.errors import UserError
+from tests.helpers.embedded import distance
+from tests.helpers.heads import DIM, assert_equals_the_loop, cosine, with_and_without_mask
+
+
+@with_and_without_mask
+def test_equals_the_loop(mask):
+    def euclidean(shots, queries):
+        return [[-distance(q, class_shots.mean(axis=0)) / 2.5 for class_shots in shots] for q in queries]
+
+    def by_cosine(shots, queries):
+        return [[cosine(q, class_shots.mean(axis=0)) / 0.5 for class_shots in shots] for q in queries]
+
+    assert_equals_the_loop(PrototypeHead(DIM, temperature=2.5), euclidean, mask)
+    assert_equals_the_loop(PrototypeHead(DIM, similarity="cosine", temperature=0.5), by_cosine, mask)
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_scores_with_the_similarity_of_that_name(name):
+    assert PrototypeHead(DIM, similarity=name).similarity is SIMILARITIES[name]
+
+
+def test_refuses_an_unknown_similarity():
+    with pytest.raises(UserError, match=r"unknown similarity 'cosin'\. Did you mean 'cosine'"):
+        PrototypeHead(DIM, similarity="cosin")
