@@ -3,8 +3,8 @@
 A head is built as `Head(dim, **options)` and called as `head(support, query, mask)`. `support` holds one
 row a class where the model averages before the adaptation, and one a shot where it averages after it
 (`mask` marks the rows that count when shots differ by class). Heads that look at single shots want
-`average="post"`; their docstrings say so. Every head has the attribute `similarity`, with which the contrastive
-term of the training compares; one that is built with a `temperature` keeps it under that name.
+`average="post"`; their docstrings say so. Every head has the attribute `similarity`, with which the
+contrastive term of the training compares; one that is built with a `temperature` keeps it under that name.
 
 A head that takes something from the training features without a gradient has a method `fit(features)`
 (`FittedHead`), to be called once before use; what it learns is part of the state dict.
