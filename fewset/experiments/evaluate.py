@@ -10,7 +10,6 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from fewset.data.features.table import FeatureTable
 from fewset.evaluation.protocols import (
     PROTOCOLS,
     Job,
@@ -151,16 +150,12 @@ def make_job(
     """What a recipe's model is to be scored on; what is not given is the recipe's."""
     chosen = {key: value for key, value in (numbers or {}).items() if value is not None}
     source = open_data(recipe.model, data or recipe.data.set)
-    if isinstance(source, FeatureTable):
-        chosen_split, chosen_domain = split or "all", domain
-    else:
-        chosen_split = split or recipe.evaluate.split
-        chosen_domain = domain or (recipe.data.domain if data is None else None)
+    chosen_domain = domain or (recipe.data.domain if data is None else None)
     given = {"split": split, "domain": domain, **chosen}
     return Job(
         model,
         source,
-        chosen_split,
+        split or recipe.evaluate.split,
         chosen_domain,
         replace(recipe.evaluate.spec, **chosen),
         hold_out=recipe.data.hold_out,

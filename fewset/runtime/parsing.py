@@ -68,7 +68,7 @@ def describe_type(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(describe_type(option) for option in arguments if option is not types.NoneType)
     if origin is Literal:
-        return ", ".join(str(option) for option in arguments)
+        return " or ".join(str(option) for option in arguments)
     if is_dataclass(kind) or origin is dict or kind is dict:
         return "a table"
     if origin is tuple and arguments[-1] is not ...:

@@ -83,7 +83,7 @@ def test_without_any_released_model(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_eval_gives_the_result_again_to_the_digit(made: Path) -> None:
     output = succeed("eval", "strokes-feat")
-    assert "run: runs/strokes-feat" in output
+    assert "result: runs/strokes-feat/result.json" in output
     same_score(made / "strokes-feat", Path("runs/strokes-feat"))
     other = json.loads(succeed("eval", "strokes-feat", "--way", 2, "--json"))
     assert other["way"] == 2
