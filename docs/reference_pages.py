@@ -131,7 +131,8 @@ def member_lines(code: Any) -> list[str]:
     if options:
         lines += [inspect.getdoc(code) or "", ""]
         for field in options:
-            default = "" if field.default is None else f" Default: {field.default}."
+            words = map(str, field.default if isinstance(field.default, tuple) else (field.default,))
+            default = "" if field.default is None else f" Default: {','.join(words)}."
             lines += [f"``--{field.name.replace('_', '-')}``", f"   {field.metadata['help']}{default}", ""]
         return lines
     return lines + autodoc(path_of(code), code)

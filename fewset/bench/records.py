@@ -11,22 +11,23 @@ from fewset.runtime.files import write_text
 
 _INTRODUCTION = """# Performance
 
-Made by `fewset bench page` from the files in `performance/`; no number here is written by hand. Each table is
-one run: the sides are processes of their own and take turns, one repetition each; numbers are medians, with
-the least and the most of the repetitions in brackets. Seconds belong to the machine named below each table;
-ratios travel better.
+`fewset bench page` makes this page from the files in `performance/`. No number is written by hand.
 
-The published way, or the plain default, is PyTorch as it starts: NCHW, the default allocator, convolution,
-BatchNorm, ReLU and pooling in this order; each task decodes and embeds its own images. Both sides have the
-same weights and score the same tasks.
+Each table is one run of `fewset bench`. The sides that it compares are separate processes that take turns,
+one repetition each. Numbers are medians; the smallest and the largest value are in brackets. Seconds depend
+on the machine that is named below the table. Ratios are easier to carry over to another machine.
 
-What fewset does to the process (`fewset.runtime.machine.tune`; `FEWSET_TUNE=0` switches all of it off):
+The other side, called "published way" or "plain default", is PyTorch as it starts: images in NCHW order,
+the default allocator, and convolution, BatchNorm, ReLU and pooling in this order. Each task decodes and
+embeds its own images. Both sides have the same weights and score the same tasks.
 
-- freed memory stays in the process (glibc), which spares a training step its page faults;
-- denormal numbers are flushed to zero;
-- idle threads sleep soon (`GOMP_SPINCOUNT`, where it is not set already);
-- one thread for each physical core that the process may use, by its affinity and its control group;
-  `OMP_NUM_THREADS` chooses another number.
+fewset sets up its process for a CPU (`fewset.runtime.machine.tune`; `FEWSET_TUNE=0` turns it off):
+
+- Freed memory stays in the process (with glibc), which saves a training step its page faults.
+- Denormal numbers are flushed to zero.
+- Idle threads go to sleep early (`GOMP_SPINCOUNT`, unless it is set already).
+- There is one thread for each physical core that the process may use, according to its affinity and its
+  control group. `OMP_NUM_THREADS` chooses another number.
 """
 
 

@@ -34,10 +34,12 @@ _KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "results/*.json
 
 _INTRODUCTION = """# Measured results
 
-Made by `fewset results` from the files beside this page; only the notes, "What differs, and why", are written
-by hand. Accuracies are the mean over tasks with its 95 % interval; differences are paired on the same tasks.
-Each row is one training run with one seed: the interval says how well that run was measured, not how far
-another seed would land from it.
+`fewset results` makes this page from the files beside it. Only the notes, "What differs, and why", are
+written by hand.
+
+Accuracies are means over tasks with their 95 % intervals. Differences are paired on the same tasks. Each
+row is one training run with one seed. The interval says how well that run was measured, not how far another
+seed would be from it.
 """
 
 _NOT_AS_IN_THE_PAPER = (
