@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewset.experiments.build import build_model
+from fewset.experiments.config import ModelConfig
+from fewset.experiments.weights import save_weights
 from tests.helpers.command_line import PRETRAIN, TRAIN, options, succeed
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
@@ -76,3 +79,19 @@ def test_the_demo_table_is_that_of_the_published_results() -> None:
         comparison_table(load_results([kept / "strokes-protonet", kept / "strokes-feat"]))
     ).strip()
     assert any(table in block for block in blocks(""))
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_the_python_example_scores_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As written, but with random weights, and on small tasks of a small set."""
+    (example,) = (block for block in blocks("python") if "evaluate" in block)
+    monkeypatch.chdir(tmp_path)
+    config = ModelConfig(backbone_options={"input_size": 16}, adapter="attention")
+    save_weights(build_model(config), config, Path("fewset-demo/strokes-feat/model.safetensors"))
+    for given, small in (('"strokes"', '"tiny"'), ("query=15", "query=5"), ("10_000", "11")):
+        assert given in example
+        example = example.replace(given, small)
+    exec(example, {})
+    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d %\n", capsys.readouterr().out)
