@@ -110,3 +110,16 @@ def test_every_public_name_is_there() -> None:
     for name in fewset.__all__:
         assert getattr(fewset, name) is not None
     assert set(fewset.__all__) <= set(dir(fewset))
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_results_are_compared_and_reported_without_torch(command: str, tmp_path: Path) -> None:
+    kept = PACKAGE.parent / "docs" / "results" / "strokes"
+    words = [command, str(kept / "strokes-protonet"), str(kept / "strokes-feat")]
+    words += ["--out", str(tmp_path)] if command == "report" else []
+    program = (
+        "import sys\nfrom fewset.cli.app import app\n"
+        f"app({words!r}, standalone_mode=False)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -40,7 +40,7 @@ class Result:
     variant: str  # what tells it from other results of the setting
     data: str
     data_digest: str
-    weights_digest: str | None  # sha256 of the weights file; None before version 0.2 recorded it
+    weights_digest: str | None  # sha256 of the weights file; None in results from before it was recorded
     recipe_digest: str | None
     split: str
     domain: str | None
