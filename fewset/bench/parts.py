@@ -1,13 +1,17 @@
 """What is compared with what: the three parts of `fewset bench`, and the record that each returns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from statistics import median
 from typing import Any
+
+import torch
 
 from fewset.bench.workers import Repetition, Worker, take_turns
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import command_line
+from fewset.runtime.devices import device_name, pick_device
 from fewset.runtime.errors import UserError
 
 FORMAT = 1
@@ -28,10 +32,13 @@ def bench_evaluate(
     tasks: int = 10_000,
     published_tasks: int = 10,
     repetitions: int = 5,
+    device: str = "auto",
+    plugins: Sequence[Path] = (),
 ) -> Record:
     """Score tasks by this engine and in the published way, with the same weights, on the same tasks.
 
     The published way is measured on `published_tasks` in each repetition and extrapolated to all `tasks`.
+    Every part computes on `device`; `plugins` are files of one's own that the workers load.
     """
     measured = (repetitions + 1) * published_tasks
     if measured > tasks:
@@ -39,14 +46,17 @@ def bench_evaluate(
             f"{repetitions} repetitions (and one to warm up) of {published_tasks} tasks are {measured}, "
             f"but only {tasks} are scored; lower --published-tasks or --repetitions"
         )
-    options = {"data": data, "split": split, "backbone": backbone, "size": size, "run": run}
-    options |= {"way": way, "shot": shot, "query": query, "tasks": tasks}
+    where = pick_device(device)
+    options = {"data": data, "split": split, "backbone": backbone, "size": size, "device": str(where)}
+    options |= {"run": run, "way": way, "shot": shot, "query": query, "tasks": tasks}
     (engine, published), record = _measure(
         {
             "this engine": ("engine", options, True),
             "published way": ("published", {**options, "each": published_tasks}, False),
         },
         repetitions,
+        where,
+        plugins,
     )
     share = tasks / published_tasks
     record["part"], record["options"] = "evaluate", {**options, "published_tasks": published_tasks}
@@ -88,16 +98,20 @@ def bench_train(
     batch: int = 128,
     steps: int = 1,
     repetitions: int = 5,
+    device: str = "auto",
+    plugins: Sequence[Path] = (),
 ) -> Record:
     """A step of pre-training and one of meta-training, against the plain default of PyTorch."""
-    options = {"data": data, "backbone": backbone, "size": size, "batch": batch, "steps": steps}
+    where = pick_device(device)
+    options = {"data": data, "backbone": backbone, "size": size, "device": str(where)}
+    options |= {"batch": batch, "steps": steps}
     sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
     names = {"pretrain": "pre-training", "train": "meta-training"}
     for kind, name in names.items():
         stage = {**options, "kind": kind, **(META_TRAINING if kind == "train" else {})}
         sides[f"{name}, this engine"] = ("training", {**stage, "plain": False}, True)
         sides[f"{name}, plain default"] = ("training", {**stage, "plain": True}, False)
-    measured, record = _measure(sides, repetitions)
+    measured, record = _measure(sides, repetitions, where, plugins)
     record["part"], record["options"] = "train", options
     record["ratios"] = [
         _ratio(
@@ -119,9 +133,13 @@ def bench_data(
     steps: int = 1,
     images: int = 200,
     repetitions: int = 5,
+    device: str = "auto",
+    plugins: Sequence[Path] = (),
 ) -> Record:
     """Batches for pre-training against its steps; and the import of a folder of JPEG files."""
-    options = {"data": data, "backbone": backbone, "size": size, "batch": batch, "steps": steps}
+    where = pick_device(device)
+    options = {"data": data, "backbone": backbone, "size": size, "device": str(where)}
+    options |= {"batch": batch, "steps": steps}
     training = {**options, "kind": "pretrain", "plain": False}
     (inputs, steps_taken), record = _measure(
         {
@@ -129,8 +147,10 @@ def bench_data(
             "step of pre-training, with its input": ("training", training, True),
         },
         repetitions,
+        where,
+        plugins,
     )
-    _, imported = _measure({"import of JPEG files": ("import", {"images": images}, True)}, repetitions)
+    _, imported = _measure({"import of JPEG files": ("import", {"images": images}, True)}, repetitions, where)
     record["sides"] += imported["sides"]
     record["part"], record["options"] = "data", {**options, "images": images}
     record["ratios"] = [
@@ -147,7 +167,10 @@ def bench_data(
 
 
 def _measure(
-    sides: dict[str, tuple[str, dict[str, Any], bool]], repetitions: int
+    sides: dict[str, tuple[str, dict[str, Any], bool]],
+    repetitions: int,
+    device: torch.device,
+    plugins: Sequence[Path] = (),
 ) -> tuple[list[list[Repetition]], Record]:
     """The repetitions of each side, and the beginning of the record: sides, machine, command."""
     for _, options, _ in sides.values():
@@ -155,7 +178,8 @@ def _measure(
             open_set(options["data"])  # made before the workers would make it all at once
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(Worker(side, options, tuned=tuned)) for side, options, tuned in sides.values()
+            stack.enter_context(Worker(side, options, tuned=tuned, plugins=plugins))
+            for side, options, tuned in sides.values()
         ]
         measured = take_turns(workers, repetitions)
         ends = [worker.finish() for worker in workers]
@@ -177,7 +201,7 @@ def _measure(
         ],
         "command": command_line(),
         "commit": machine.pop("commit"),
-        "machine": machine,
+        "machine": {**machine, "device": device_name(device)},
     }
     return measured, record
 
@@ -209,3 +233,10 @@ def _agreement(
         "different": sum(difference > 1e-6 for difference in differences),
         "largest": largest,
     }
+
+
+PARTS: dict[str, Callable[..., Record]] = {
+    "evaluate": bench_evaluate,
+    "train": bench_train,
+    "data": bench_data,
+}

@@ -91,10 +91,11 @@ def _section(file: Path) -> str:
     if record.get("format") != FORMAT:
         raise UserError(f"{file} has format {record.get('format')!r}, expected {FORMAT}; measure it again")
     machine: dict[str, Any] = record["machine"]
+    device = machine.get("device", "cpu")  # records of earlier versions are all of a CPU
     origin = (
         f"`{record['command']}`, {record['repetitions']} repetitions; commit {record['commit'][:10]}, "
         f"torch {machine['torch']}, {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['threads']} threads.\n"
+        f"{machine['threads']} threads{'' if device == 'cpu' else f', {device}'}.\n"
     )
     return "\n".join(
         [f"## {file.stem}\n", *(markdown_text(table) for table in record_tables(record)), origin]

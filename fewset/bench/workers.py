@@ -1,8 +1,8 @@
 """A side of a comparison as a process of its own, which is asked for one repetition after another.
 
 One line of JSON each way. The first line a worker gets says which side it is (`fewset.bench.sides`) and with
-which options; every further one asks for a repetition; at the end of its input it says how much memory it
-took, and on which machine.
+which options and plugins; every further one asks for a repetition; at the end of its input it says how much
+memory it took, and on which machine.
 """
 
 import json
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -22,9 +23,14 @@ Repetition = dict[str, Any]
 
 
 class Worker:
-    """The calling end. `tuned` is with fewset's process-wide settings, else as PyTorch starts by default."""
+    """The calling end. `tuned` is with fewset's process-wide settings, else as PyTorch starts by default.
 
-    def __init__(self, side: str, options: dict[str, Any], *, tuned: bool) -> None:
+    `plugins` are files that the worker loads first.
+    """
+
+    def __init__(
+        self, side: str, options: dict[str, Any], *, tuned: bool, plugins: Sequence[Path] = ()
+    ) -> None:
         self.side = side
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fewset.bench.workers"],
@@ -32,8 +38,9 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "FEWSET_TUNE": "1" if tuned else "0"},
+            start_new_session=True,  # Ctrl-C is for the calling end, which then ends this one
         )
-        self._send({"side": side, "options": options})
+        self._send({"side": side, "options": options, "plugins": [str(plugin) for plugin in plugins]})
 
     def __enter__(self) -> "Worker":
         return self
@@ -97,8 +104,11 @@ def _serve() -> None:
 def _answers() -> Iterator[dict[str, Any]]:
     tune()
     from fewset.bench.sides import SIDES  # imports torch, which `tune` must precede
+    from fewset.experiments.plugins import load_plugin
 
     first = json.loads(sys.stdin.readline())
+    for plugin in first["plugins"]:
+        load_plugin(Path(plugin))
     side = SIDES[first["side"]](**first["options"])
     for _ in sys.stdin:
         yield side()

@@ -5,17 +5,21 @@ commands: with a name it is a command with parts (`fewset data import`), without
 top. `PANEL` is the panel of the help in which they are shown.
 """
 
+import errno
 import sys
+import traceback
+import warnings
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+import fewset.cli
 from fewset import __version__
-from fewset.cli.output import echo, print_error
+from fewset.cli.output import echo, print_error, print_stopped, print_warning
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 
@@ -28,9 +32,25 @@ _PANELS: dict[str, tuple[str, ...]] = {
     "Paper": (),
     "Speed": (),
 }
+# What the system refuses is not a defect: no permission, no space.
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+_INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """As usual; Ctrl-C is one line, in which a command may say how to go on."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            if distributed.is_main_process():
+                print_stopped(str(interrupt))
+            raise typer.Exit(_INTERRUPTED) from None
+
 
 app = typer.Typer(
     name="fewset",
+    cls=_Commands,
     help="Few-shot image recognition by adapting embeddings with set-to-set functions (FEAT).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -39,25 +59,13 @@ app = typer.Typer(
 )
 
 
-def _groups() -> list[ModuleType]:
-    """The files of this package that have commands, in the order of the help."""
-    names = {module.name for module in iter_modules([str(Path(__file__).parent)])} - {"app"}
-    modules = [import_module(f"fewset.cli.{name}") for name in sorted(names)]
-    return sorted((module for module in modules if hasattr(module, "commands")), key=_place)
-
-
-def _place(group: ModuleType) -> tuple[int, int]:
-    name = group.__name__.rpartition(".")[2]
-    panels, files = [*_PANELS, group.PANEL], [*_PANELS.get(group.PANEL, ()), name]
-    return panels.index(group.PANEL), files.index(name)
-
-
 def main() -> None:
-    """Entry point: a user's error is one line and exit code 2; anything else keeps its traceback.
+    """Entry point: a user's error is one line and exit code 2, a defect of fewset keeps its traceback.
 
     Under torchrun this is one of several processes: all meet a user's error, and the first one tells.
     """
-    with distributed.session():
+    with warnings.catch_warnings(), distributed.session():
+        warnings.showwarning = _show_warning
         try:
             app(prog_name="fewset")
         except UserError as error:
@@ -67,6 +75,20 @@ def main() -> None:
         except distributed.LostProcess as error:
             print_error(error)
             sys.exit(1)
+        except Exception as error:
+            if getattr(error, "errno", None) in _REFUSALS:
+                print_error(error)
+            else:
+                traceback.print_exc()
+                print_error(
+                    "this is a defect of fewset: please report this with the command and the text above"
+                )
+            sys.exit(1)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    if distributed.is_main_process():
+        print_warning(str(message))
 
 
 def _version(asked: bool) -> bool:
@@ -82,6 +104,19 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None: ...
+
+
+def _groups() -> list[ModuleType]:
+    """The files of this package that have commands, in the order of the help."""
+    names = {module.name for module in iter_modules(fewset.cli.__path__)} - {"app"}
+    modules = [import_module(f"fewset.cli.{name}") for name in sorted(names)]
+    return sorted((module for module in modules if hasattr(module, "commands")), key=_place)
+
+
+def _place(group: ModuleType) -> tuple[int, int]:
+    name = group.__name__.rpartition(".")[2]
+    panels, files = [*_PANELS, group.PANEL], [*_PANELS.get(group.PANEL, ()), name]
+    return panels.index(group.PANEL), files.index(name)
 
 
 for group in _groups():

@@ -6,31 +6,57 @@ from typing import Annotated, Any
 
 import typer
 
-from fewset.cli.options import JsonOption
+from fewset.cli.options import DeviceOption, JsonOption, PluginOption, options_of
 from fewset.cli.output import echo
 
 PANEL = "Speed"
 commands = typer.Typer(name="bench", help="Speed, as ratios within one run.", no_args_is_help=True)
-BenchDataOption = Annotated[str, typer.Option("--data", help="An imported set.")]
-BackboneOption = Annotated[str, typer.Option(help="With random weights.")]
-SizeOption = Annotated[
-    int | None,
-    typer.Option(min=8, help="Pixels a side that the backbone takes; default: 84, or what the set has."),
-]
-RepetitionsOption = Annotated[
-    int, typer.Option(min=1, help="How often each side takes its turn, after once to warm up.")
-]
+
 StepsOption = Annotated[int, typer.Option(min=1, help="Steps in a repetition.")]
 BatchOption = Annotated[int, typer.Option(min=2, help="Images in a step of pre-training.")]
-RecordOption = Annotated[Path | None, typer.Option("--out", help="Write the record (JSON) to this file.")]
 
 
-@commands.command("evaluate")
-def bench_evaluate(
-    data: BenchDataOption = "strokes",
+def _measure(
+    part: str,
+    own: dict[str, Any],
+    data: Annotated[str, typer.Option(help="An imported set.")] = "strokes",
+    backbone: Annotated[str, typer.Option(help="With random weights.")] = "conv4",
+    size: Annotated[
+        int | None,
+        typer.Option(min=8, help="Pixels a side that the backbone takes; default: 84, or what the set has."),
+    ] = None,
+    repetitions: Annotated[
+        int, typer.Option(min=1, help="How often each side takes its turn, after once to warm up.")
+    ] = 5,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+    as_json: JsonOption = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the record (JSON) to this file.")] = None,
+) -> None:
+    """Measure a part with the options that all share and its `own`.
+
+    The processes that measure tune themselves, or not, and load the plugins: this one does neither.
+    """
+    from fewset.bench.parts import PARTS
+    from fewset.bench.records import record_text
+    from fewset.runtime.files import write_json
+
+    shared = {"backbone": backbone, "size": size, "repetitions": repetitions, "device": device}
+    record = PARTS[part](data, **shared, **own, plugins=plugin or ())
+    if out is not None:
+        write_json(out, record)
+    if as_json:
+        print(json.dumps(record, indent=2))
+    else:
+        echo(record_text(record))
+        if out is not None:
+            echo(f"record: {out}")
+
+
+@commands.command()
+@options_of(_measure)
+def evaluate(
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    backbone: BackboneOption = "conv4",
-    size: SizeOption = None,
     run: Annotated[
         str | None, typer.Option(help="A run or a released model, instead of random weights.")
     ] = None,
@@ -41,79 +67,43 @@ def bench_evaluate(
     published_tasks: Annotated[
         int, typer.Option(min=1, help="Tasks in a repetition of the published way; it is extrapolated.")
     ] = 10,
-    repetitions: RepetitionsOption = 5,
-    as_json: JsonOption = False,
-    out: RecordOption = None,
+    **shared: Any,
 ) -> None:
     """Embedding each image once, against re-embedding the images of each task as published code does.
 
     Example: `fewset bench evaluate --data miniimagenet --out docs/performance/evaluate.json`
     """
-    from fewset.bench import parts
-
-    numbers = {"way": way, "shot": shot, "query": query, "tasks": tasks}
-    record = parts.bench_evaluate(
-        data,
-        split,
-        backbone=backbone,
-        size=size,
-        run=run,
-        **numbers,
-        published_tasks=published_tasks,
-        repetitions=repetitions,
-    )
-    _print_record(record, as_json, out)
+    own = {"split": split, "run": run, "way": way, "shot": shot, "query": query, "tasks": tasks}
+    _measure("evaluate", {**own, "published_tasks": published_tasks}, **shared)
 
 
-@commands.command("train")
-def bench_train(
-    data: BenchDataOption = "strokes",
-    backbone: BackboneOption = "conv4",
-    size: SizeOption = None,
-    batch: BatchOption = 128,
-    steps: StepsOption = 1,
-    repetitions: RepetitionsOption = 5,
-    as_json: JsonOption = False,
-    out: RecordOption = None,
-) -> None:
+@commands.command()
+@options_of(_measure)
+def train(batch: BatchOption = 128, steps: StepsOption = 1, **shared: Any) -> None:
     """A step of pre-training and one of meta-training, against PyTorch's plain default.
 
     Example: `fewset bench train --data miniimagenet --out docs/performance/train.json`
     """
-    from fewset.bench import parts
-
-    record = parts.bench_train(
-        data, backbone=backbone, size=size, batch=batch, steps=steps, repetitions=repetitions
-    )
-    _print_record(record, as_json, out)
+    _measure("train", {"batch": batch, "steps": steps}, **shared)
 
 
-@commands.command("data")
-def bench_data(
-    data: BenchDataOption = "strokes",
-    backbone: BackboneOption = "conv4",
-    size: SizeOption = None,
+@commands.command()
+@options_of(_measure)
+def data(
     batch: BatchOption = 128,
     steps: StepsOption = 1,
     images: Annotated[int, typer.Option(min=5, help="JPEG files to import.")] = 200,
-    repetitions: RepetitionsOption = 5,
-    as_json: JsonOption = False,
-    out: RecordOption = None,
+    **shared: Any,
 ) -> None:
     """The input path of training against its steps, and the import of JPEG files.
 
     Example: `fewset bench data --data miniimagenet --out docs/performance/data.json`
     """
-    from fewset.bench import parts
-
-    record = parts.bench_data(
-        data, backbone=backbone, size=size, batch=batch, steps=steps, images=images, repetitions=repetitions
-    )
-    _print_record(record, as_json, out)
+    _measure("data", {"batch": batch, "steps": steps, "images": images}, **shared)
 
 
-@commands.command("page")
-def bench_page(
+@commands.command()
+def page(
     directory: Annotated[Path, typer.Argument(help="The records.")] = Path("docs/performance"),
     check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
 ) -> None:
@@ -125,17 +115,6 @@ def bench_page(
 
     if check:
         check_page(directory)
+        echo("the page is up to date")
     else:
         echo(f"page: {write_page(directory)}")
-
-
-def _print_record(record: dict[str, Any], as_json: bool, out: Path | None) -> None:
-    from fewset.bench.records import record_text
-    from fewset.runtime.files import write_json
-
-    if out is not None:
-        write_json(out, record)
-    if as_json:
-        print(json.dumps(record, indent=2))
-    else:
-        echo(record_text(record))

@@ -5,9 +5,10 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from fewset.cli.output import console, echo
+from fewset.cli.options import PluginOption
+from fewset.cli.output import console, echo, make_table, print_warning
+from fewset.cli.start import load_plugins
 from fewset.runtime.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -18,11 +19,9 @@ PANEL = "Data"
 commands = typer.Typer(
     name="data", help="Import image sets and tables of features, and look at them.", no_args_is_help=True
 )
-# The names of the files, which takes no import: help is quick.
-_IMPORTERS = [
-    module.name for module in iter_modules([str(Path(__file__).parents[1] / "data" / "images" / "importers")])
-]
-_KINDS = sorted([*_IMPORTERS, "features"])
+# The names of the files, which takes no import: help is quick. Plugins may bring more.
+_FILES = iter_modules([str(Path(__file__).parents[1] / "data" / "images" / "importers")])
+_KINDS = sorted([*(module.name for module in _FILES), "features"])
 NameArgument = Annotated[str, typer.Argument(help="An imported set, or a table of features.")]
 
 
@@ -53,13 +52,17 @@ def data_import(
         bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
+    plugin: PluginOption = None,
 ) -> None:
     """Decode the images of a directory or zip file once, into the store; or copy a table of features.
 
     Example: `fewset data import folder photos/ --name birds`
     """
-    if kind not in _KINDS:
-        raise unknown_name("kind of source", kind, _KINDS)
+    from fewset.data.images.importers import IMPORTERS
+
+    load_plugins(plugin)
+    if kind not in (*IMPORTERS, "features"):
+        raise unknown_name("kind of source", kind, (*IMPORTERS, "features"))
     of_images = {"--size": size is not None, "--skip-bad": skip_bad}
     for option, given in of_images.items() if kind == "features" else [("--held-out", held_out is not None)]:
         if given:
@@ -84,7 +87,7 @@ def data_list() -> None:
     from fewset.data.features.table import list_features, open_features
     from fewset.data.images.store import GENERATED, home, list_sets, open_set
 
-    sets = Table("name", "items", "classes", "size", "train / val / test")
+    sets = make_table("name", "items", "classes", "size", "train / val / test")
     for name in sorted({*list_sets(), *GENERATED}):
         if name in list_sets():
             manifest = open_set(name).manifest
@@ -99,14 +102,14 @@ def data_list() -> None:
         else:
             sets.add_row(name, "", "", "", "made when first used")
     console.print(sets)
-    tables = Table("features", "rows", "numbers a row", "seen / unseen classes")
+    tables = make_table("features", "rows", "numbers a row", "seen / unseen classes")
     for name in list_features():
         manifest = open_features(name).manifest
         classes = " / ".join(f"{split['classes']:,}" for split in manifest["counts"].values())
         tables.add_row(name, f"{manifest['rows']:,}", f"{manifest['dim']:,}", classes)
     if tables.rows:
         console.print(tables)
-    console.print(f"in {home()}")
+    echo(f"in {home()}")
 
 
 @commands.command("info")
@@ -172,7 +175,7 @@ def _print_set(images: "ImageSet") -> None:
     from fewset.data.images.well_known import warnings_for
 
     manifest = images.manifest
-    table = Table("split", "classes", "items", title=images.name)
+    table = make_table("split", "classes", "items", title=images.name)
     for split, counts in manifest["counts"].items():
         table.add_row(split, f"{counts['classes']:,}", f"{counts['items']:,}")
     console.print(table)
@@ -186,14 +189,14 @@ def _print_set(images: "ImageSet") -> None:
     echo(f"digest: {images.digest}")
     echo(f"path: {images.path}")
     for line in warnings_for(images):
-        echo(f"warning: {line}")
+        print_warning(line)
 
 
 def _print_table(features: "FeatureTable") -> None:
     from fewset.data.features.table import ROLES, SETUPS
 
     manifest = features.manifest
-    table = Table("classes", "number", "training rows", "queries", title=f"{features.name} (features)")
+    table = make_table("classes", "number", "training rows", "queries", title=f"{features.name} (features)")
     for split, counts in manifest["counts"].items():
         table.add_row(split, f"{counts['classes']:,}", *(f"{counts[role]:,}" for role in ROLES))
     console.print(table)

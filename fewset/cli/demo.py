@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption
+from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import echo
 from fewset.cli.start import start
 
@@ -17,12 +17,13 @@ commands = typer.Typer()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("fewset-demo"),
     device: DeviceOption = "auto",
+    plugin: PluginOption = None,
 ) -> None:
     """From nothing to a report: pre-train, meta-train ProtoNet and FEAT, 10,000 tasks each.
 
     Example: `fewset demo --out demo`
     """
+    start(plugin)
     from fewset.paper.demo import demo as run_demo
 
-    start()
     run_demo(out, echo, device)

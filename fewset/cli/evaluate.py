@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from fewset.cli.options import RUNS, DeviceOption, JsonOption, PluginOption, RunArgument
 from fewset.cli.output import echo, print_result
-from fewset.cli.start import start
+from fewset.cli.start import load_plugins, start
 from fewset.runtime.errors import UserError
 
 PANEL = "Experiments"
@@ -120,10 +120,10 @@ def evaluate(
 
     Example: `fewset eval runs/strokes-feat --way 10 --shot 5`
     """
+    start(plugin)
     from fewset.experiments.evaluate import evaluate_run, protocol_options, setting_of
     from fewset.experiments.zoo import run_of
 
-    start(plugin)
     directory = run_of(run, RUNS)
     name = setting or setting_of(directory)
     result, file = evaluate_run(
@@ -151,6 +151,7 @@ def evaluate(
 @commands.command()
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Two or more runs; the first is the baseline.")],
+    plugin: PluginOption = None,
 ) -> None:
     """Paired differences on the same tasks, with their intervals.
 
@@ -159,6 +160,7 @@ def compare(
     from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
+    load_plugins(plugin)
     if len(runs) < 2:
         raise UserError(f"compare needs two or more runs, got {len(runs)}")
     echo(plain_text(comparison_table(load_results(runs), baseline=0)))

@@ -4,14 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
 
-from fewset.cli.options import (
-    ForceOption,
-    PluginOption,
-    RunArgument,
-)
-from fewset.cli.output import console, echo
+from fewset.cli.options import DeviceOption, ForceOption, PluginOption, RunArgument
+from fewset.cli.output import console, echo, make_table
 from fewset.cli.start import start
 
 PANEL = "Models"
@@ -19,14 +14,15 @@ commands = typer.Typer()
 
 
 @commands.command()
-def params() -> None:
+def params(plugin: PluginOption = None) -> None:
     """The paper's table of parameters: each set-to-set function at 64 and 640 dimensions, computed.
 
     Example: `fewset params`
     """
+    start(plugin)
     from fewset.models.adapters import ADAPTERS, count_parameters
 
-    table = Table("adapter", "d = 64 (ConvNet)", "d = 640 (ResNet-12, WRN)")
+    table = make_table("adapter", "d = 64 (ConvNet)", "d = 640 (ResNet-12, WRN)")
     for name, adapter in sorted(ADAPTERS.items()):
         table.add_row(name, *(f"{count_parameters(adapter(dim)):,}" for dim in (64, 640)))
     console.print(table)
@@ -43,16 +39,17 @@ def weights() -> None:
     from fewset.experiments.zoo import released_models
     from fewset.runtime.packaged import packaged_directory
 
-    titles = ("method", "backbone", "data", "trained on", "size")
-    table = Table(Column("name", no_wrap=True), *(Column(title, overflow="fold") for title in titles))
+    table, place = make_table("name", "method", "trained on", "size"), ""
     for name, model in released_models().items():
         recipe = read_recipe(model / RECIPE)
         train, size = recipe.train, (model / WEIGHTS).stat().st_size
         tasks = f"{train.way}-way {train.shot}-shot" if train and train.epochs else "all classes"
-        parts = (recipe.method, recipe.model.backbone, recipe.data.set, tasks)
-        table.add_row(name, *parts, f"{size / 1000:,.0f} kB")
+        if place != (place := f"{recipe.data.set}, {recipe.model.backbone}"):
+            table.add_section()
+            table.add_row(f"[bold]{place}[/bold]")
+        table.add_row(name, recipe.method, tasks, f"{size / 1000:,.0f} kB")
     console.print(table)
-    console.print(f"in {packaged_directory('weights')}")
+    echo(f"in {packaged_directory('weights')}")
 
 
 @commands.command("import-weights")
@@ -80,9 +77,9 @@ def import_weights(
     Example: `fewset import-weights feat-1-shot.pth --method FEAT --backbone ConvNet --temperature 64
     --out runs/published-feat`
     """
+    start()
     from fewset.experiments import authors
 
-    start()
     recipe = authors.import_weights(
         file,
         out,
@@ -104,19 +101,25 @@ def embed(
     run: RunArgument,
     out: Annotated[Path, typer.Option(help="The file to write: .npz, .h5 or .hdf5.")],
     data: Annotated[str | None, typer.Option(help="An imported image set; default: the recipe's.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="One split alone, train, val or test; all for every split.")
+    ] = None,
     val: Annotated[
         bool,
         typer.Option("--val", help="With the val classes, as the unseen classes of a validation setup."),
     ] = False,
+    device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
     """Write the embeddings of an image set as a file of features: train classes seen, test classes unseen.
 
     Example: `fewset embed runs/strokes-pretrain --out strokes.npz`
     """
+    start(plugin)
     from fewset.experiments.embed_set import embed_set
     from fewset.experiments.zoo import find_model
 
-    start(plugin)
-    rows, dim = embed_set(find_model(run), out, data, val)
-    echo(f"{out}: {rows:,} rows of {dim:,} numbers; import it with `fewset data import features {out}`")
+    rows, dim = embed_set(find_model(run), out, data, val, split=split, device=device)
+    echo(f"{out}: {rows:,} rows of {dim:,} numbers")
+    if split is None:
+        echo(f"import it with `fewset data import features {out}`")

@@ -1,32 +1,45 @@
 """Arguments and options that several commands share."""
 
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-RecipesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="RECIPE...", help="A TOML file, or the name of a shipped recipe. Several run one by one."
-    ),
-]
+Command = Callable[..., None]
+
+
+def options_of(function: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Decorator: a command takes the options of `function`, as `**options`, after its own.
+
+    Options are the annotated parameters; the others are for the command to give.
+    """
+
+    def decorate(command: Command) -> Command:
+        theirs, mine = signature(function).parameters, signature(command).parameters
+        shared = {name: each for name, each in theirs.items() if hasattr(each.annotation, "__metadata__")}
+        own = {name: each for name, each in mine.items() if each.kind is not Parameter.VAR_KEYWORD}
+        parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in {**own, **shared}.values()]
+        command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
 RunArgument = Annotated[Path, typer.Argument(help="A run directory, or the name of a released model.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable."),
 ]
 RUNS = Path("runs")
-RunsOption = Annotated[Path, typer.Option(help="Where run directories live; --out overrides it.")]
-OutOption = Annotated[Path | None, typer.Option(help="The run directory; default: RUNS/NAME of the recipe.")]
-ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")
-]
+RunsOption = Annotated[Path, typer.Option(help="Where run directories live.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Start anew over an existing run.")]
 PluginOption = Annotated[
     list[Path] | None,
     typer.Option(
-        envvar="FEWSET_PLUGINS", help="A Python file with your own adapters; it is executed. Repeatable."
+        envvar="FEWSET_PLUGINS",
+        help="A Python file with adapters, heads, importers, ... of your own; it is executed. Repeatable.",
     ),
 ]
 DeviceOption = Annotated[

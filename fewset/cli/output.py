@@ -1,8 +1,10 @@
-"""What commands print: text as it is, tables, results of runs."""
+"""What commands print: text as it is, tables, results of runs; errors and warnings on one line each."""
 
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from fewset.experiments.result import Result, StoredScore
@@ -14,10 +16,26 @@ def echo(text: str) -> None:
     console.print(text, markup=False)
 
 
-def print_error(error: Exception) -> None:
-    from rich.markup import escape
+def print_error(error: Exception | str) -> None:
+    _print_aside("[red]error:[/red]", str(error))
 
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/red] {escape(str(error))}")
+
+def print_warning(text: str) -> None:
+    _print_aside("[yellow]warning:[/yellow]", " ".join(text.split()))
+
+
+def print_stopped(how_to_go_on: str) -> None:
+    _print_aside("stopped;" if how_to_go_on else "stopped", how_to_go_on)
+
+
+def _print_aside(word: str, text: str) -> None:
+    """To stderr: what is on stdout may be read by a program."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"{word} {escape(text)}".rstrip())
+
+
+def make_table(*columns: str, title: str | None = None) -> Table:
+    """A table that fits a narrow terminal: what is too long is broken, never cut off."""
+    return Table(*(Column(column, overflow="fold") for column in columns), title=title)
 
 
 def print_result(result: "Result") -> None:

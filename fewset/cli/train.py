@@ -1,7 +1,7 @@
 """Training: a recipe becomes a run directory."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -9,12 +9,10 @@ from fewset.cli.options import (
     RUNS,
     DeviceOption,
     ForceOption,
-    OutOption,
     PluginOption,
-    RecipesArgument,
-    ResumeOption,
     RunsOption,
     SetOption,
+    options_of,
 )
 from fewset.cli.output import echo, print_result
 from fewset.cli.start import start
@@ -23,27 +21,20 @@ from fewset.runtime.errors import UserError
 PANEL = "Experiments"
 commands = typer.Typer()
 
-
-@commands.command()
-def pretrain(
-    recipes: RecipesArgument,
-    overrides: SetOption = None,
-    runs: RunsOption = RUNS,
-    out: OutOption = None,
-    resume: ResumeOption = False,
-    force: ForceOption = False,
-    device: DeviceOption = "auto",
-) -> None:
-    """Train a backbone to classify the classes of the train split.
-
-    Example: `fewset pretrain strokes/pretrain --set pretrain.epochs=10`
-    """
-    start()
-    _execute("pretrain", recipes, overrides, runs, out, resume, force, device)
+RecipesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RECIPE...", help="A TOML file, or the name of a shipped recipe. Several run one by one."
+    ),
+]
+OutOption = Annotated[Path | None, typer.Option(help="The run directory; default: RUNS/NAME of the recipe.")]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")
+]
 
 
-@commands.command()
-def train(
+def _execute(
+    kind: Any,
     recipes: RecipesArgument,
     overrides: SetOption = None,
     runs: RunsOption = RUNS,
@@ -53,24 +44,7 @@ def train(
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
-    """Meta-train a whole model on sampled tasks.
-
-    Example: `fewset train strokes/feat --set train.shot=5 --out runs/feat-5shot`
-    """
     start(plugin)
-    _execute("train", recipes, overrides, runs, out, resume, force, device)
-
-
-def _execute(
-    kind: Any,
-    recipes: list[str],
-    overrides: list[str] | None,
-    runs: Path,
-    out: Path | None,
-    resume: bool,
-    force: bool,
-    device: str,
-) -> None:
     from fewset.experiments.execute import execute
     from fewset.experiments.recipes import find_recipe, read_recipe
 
@@ -86,7 +60,27 @@ def _execute(
         try:
             result = execute(recipe, kind, directory, resume=resume, force=force, device=device, echo=echo)
         except KeyboardInterrupt:
-            echo(f"stopped; the same command with --resume goes on in {directory}")
-            raise
+            message = f"the same command with --resume goes on in {directory}"
+            raise KeyboardInterrupt(message) from None
         print_result(result)
         echo(f"run: {directory}")
+
+
+@commands.command()
+@options_of(_execute)
+def pretrain(**options: Any) -> None:
+    """Train a backbone to classify the classes of the train split.
+
+    Example: `fewset pretrain strokes/pretrain --set pretrain.epochs=10`
+    """
+    _execute("pretrain", **options)
+
+
+@commands.command()
+@options_of(_execute)
+def train(**options: Any) -> None:
+    """Meta-train a whole model on sampled tasks.
+
+    Example: `fewset train strokes/feat --set train.shot=5 --out runs/feat-5shot`
+    """
+    _execute("train", **options)

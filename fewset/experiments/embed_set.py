@@ -14,28 +14,41 @@ from fewset.experiments.run_directory import RECIPE
 from fewset.experiments.weights import load
 from fewset.models.model import image_embedder
 from fewset.models.task_model import TaskModel
+from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 
 _ROWS = 1024  # images embedded before their embeddings are written
 
 
-def embed_set(run: Path, out: Path, data: str | None = None, val: bool = False) -> tuple[int, int]:
+def embed_set(
+    run: Path,
+    out: Path,
+    data: str | None = None,
+    val: bool = False,
+    *,
+    split: str | None = None,
+    device: str = "auto",
+) -> tuple[int, int]:
     """Embed an image set (by default the run's own) with the backbone of a run; returns the table's shape.
 
     The classes of the train split are the seen ones, those of the test split the unseen ones, and those of
     the val split are left out. With `val` they are the unseen classes of a validation setup: then the file
-    has the two setups of the low-shot benchmark, each with half of the seen classes.
+    has the two setups of the low-shot benchmark, each with half of the seen classes. With `split` the file
+    has the items of that split alone ("all" for every split), for other programs.
     """
+    if val and split is not None:
+        raise UserError(f"--val adds the val split to train and test, but --split {split} is one alone")
     check_name(out)
     if out.exists():
         raise UserError(f"{out} exists; choose another name, or remove it first")
     if not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    recipe, model = read_recipe(run / RECIPE), image_embedder(load(run), "fewset embed")
+    recipe = read_recipe(run / RECIPE)
+    model = image_embedder(load(run), "fewset embed").to(pick_device(device))
     images = open_set(data or recipe.data.set)
-    chosen = [images.select(split) for split in SPLITS if val or split != "val"]
-    rows = np.concatenate([selection.rows for selection in chosen])
+    splits = [split] if split else [name for name in SPLITS if val or name != "val"]
+    rows = np.concatenate([images.select(name).rows for name in splits])
     classes, labels = np.unique(images.labels[rows], return_inverse=True)
     split_of = np.zeros(len(classes), dtype=np.int64)
     split_of[labels] = images.splits[rows]

@@ -143,7 +143,9 @@ def cross_domain(runner: StudyRunner) -> Plan:
 
     def pictures(out: Path) -> list[Path]:
         spec = TaskSpec(way=5, shot=1, query=5, tasks=LOOKED_AT, seed=0)
-        return picture_tasks(runner.make(run("feat")), runner.images, trained, other, spec, out)
+        return picture_tasks(
+            runner.make(run("feat")), runner.images, trained, other, spec, out, runner.device
+        )
 
     return Plan(
         f"Few-shot domain generalisation, trained on {trained}",
@@ -199,7 +201,7 @@ def _features_of_the_set(runner: StudyRunner) -> str:
     run = runner.make(PlannedRun("pretrain"))
     if run.name not in list_features():
         file = run.with_suffix(".npz")
-        embed_set(run, file)
+        embed_set(run, file, device=runner.device)
         import_features(file, run.name)
     return run.name
 

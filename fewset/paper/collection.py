@@ -52,12 +52,13 @@ _NOT_AS_IN_THE_PAPER = (
 )
 
 
-def keep(runs: Sequence[Path], directory: Path) -> None:
-    """Copy the small files of finished runs into a collection."""
+def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
+    """Copy the small files of finished runs into a collection; returns where they are."""
+    places = []
     for run in runs:
         result = load_result(run)
-        place = directory / checked_name(result.data, "set") / checked_name(result.run, "run")
-        with replacing_directory(place) as target:
+        places.append(directory / checked_name(result.data, "set") / checked_name(result.run, "run"))
+        with replacing_directory(places[-1]) as target:
             for file in (file for pattern in _KEPT for file in run.glob(pattern)):
                 kept = target / file.relative_to(run)
                 kept.parent.mkdir(exist_ok=True)
@@ -66,6 +67,7 @@ def keep(runs: Sequence[Path], directory: Path) -> None:
                     write_result(replace(load_result(file).record, examples=None), kept)
                 else:
                     shutil.copyfile(file, kept)
+    return places
 
 
 def write_page(directory: Path) -> Path:

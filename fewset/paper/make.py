@@ -43,7 +43,8 @@ def run_study(name: str, plan: Plan, runner: StudyRunner, file: Path) -> Study:
 def _score(planned: PlannedNumber, runner: StudyRunner) -> Result:
     numbers: dict[str, Any] = {**runner.tasks, **planned.tasks}
     run = runner.make(planned.run)
-    return evaluate_run(run, setting=planned.setting, options=planned.options, **numbers)[0]
+    where = {"setting": planned.setting, "options": planned.options, "device": runner.device}
+    return evaluate_run(run, **where, **numbers)[0]
 
 
 def _source(planned: PlannedNumber, runner: StudyRunner) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from fewset.evaluation.scoring import score_tasks
 from fewset.experiments.weights import load
 from fewset.report.figures import png, svg
 from fewset.report.task_figures import PicturedTask, qualitative_figure
+from fewset.runtime.devices import pick_device
 from fewset.runtime.files import write_bytes
 from fewset.tasks.spec import TaskSpec
 
@@ -16,10 +17,10 @@ LOOKED_AT = 200  # tasks: the picture shows the best and the worst of them, and 
 
 
 def picture_tasks(
-    run: Path, images: ImageSet, support: str, query: str, spec: TaskSpec, out: Path
+    run: Path, images: ImageSet, support: str, query: str, spec: TaskSpec, out: Path, device: str = "auto"
 ) -> list[Path]:
     """Write `qualitative.png` and `.svg`: the best and the worst of the tasks across two domains."""
-    model = load(run)
+    model = load(run).to(pick_device(device))
     crossing = cross_domains(images, "test", support, query)
     features = embed_images(model, images.images, crossing.rows, title="embedding")
     with evaluating(model):

@@ -24,7 +24,7 @@ class StudyRunner:
     """Where a study is made: `on` is how the names of its recipes begin, "strokes" or "miniimagenet/conv4".
 
     `overrides` are the user's, for all runs; `tasks` the number of tasks, where it is not the recipe's;
-    `features` a table of features, for the study that needs one.
+    `features` a table of features, for the study that needs one; `device` is where all of it is computed.
     """
 
     def __init__(
@@ -34,9 +34,10 @@ class StudyRunner:
         overrides: Iterable[str] = (),
         tasks: int | None = None,
         features: str | None = None,
+        device: str = "auto",
         echo: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.on, self.runs, self.echo, self.features = on, runs, echo, features
+        self.on, self.runs, self.echo, self.features, self.device = on, runs, echo, features, device
         self.overrides = tuple(overrides)
         for override in self.overrides:
             if not override.startswith((*_SHARED, "pretrain.", "train.")):
@@ -93,12 +94,12 @@ class StudyRunner:
         if released is not None:
             self.echo(f"released with fewset, not trained anew: {recipe.name}")
             copy_model(released, directory)
-            evaluate_run(directory)
+            evaluate_run(directory, device=self.device)
             return directory
         if recipe.init and RunDirectory(self.runs / recipe.init).state != "finished":
             self.make(self._initial(run))
         self.echo(f"{recipe.kind}: {recipe.name}")
-        execute(recipe, recipe.kind, directory, resume=True, echo=self.echo)
+        execute(recipe, recipe.kind, directory, resume=True, device=self.device, echo=self.echo)
         return directory
 
     def _released(self, recipe: Recipe, directory: Path) -> Path | None:

@@ -50,6 +50,11 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
+def device_name(device: torch.device) -> str:
+    """What a reader of a record calls the device: "cpu", or the name of the GPU."""
+    return device.type if device.type == "cpu" else torch.cuda.get_device_name(device)
+
+
 def send(values: Shaped[Tensor, "*any"], device: torch.device) -> Shaped[Tensor, "*any"]:
     """To the device; to a GPU through pinned memory, so that nothing waits for the copy."""
     if device.type == "cuda":
@@ -68,7 +73,7 @@ def usable_precision(wanted: Precision, device: torch.device) -> tuple[Precision
 def _problem(device: torch.device) -> str:
     if device.type == "cpu":
         return _probe()
-    return "" if torch.cuda.is_bf16_supported() else f"on {torch.cuda.get_device_name(device)}"
+    return "" if torch.cuda.is_bf16_supported() else f"on {device_name(device)}"
 
 
 @cache
