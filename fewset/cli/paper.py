@@ -88,7 +88,9 @@ def paper(
     Example: `fewset paper transductive --on strokes`
     """
     if features is not None and name != "low-shot":
-        raise UserError("--features is an option of low-shot alone; leave it out, or take low-shot")
+        raise UserError(
+            f"--features is not an option of {name or 'the list'}; leave it out, or take low-shot"
+        )
     _study(False, name, features, draw, **options)
 
 

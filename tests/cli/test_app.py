@@ -1,17 +1,17 @@
-"""The commands as a user types them: exit codes, one-line errors, files."""
+"""What all commands have in common: help, exit codes, one line for each error, warning and interruption."""
 
+import errno
 import json
 import re
-import shutil
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from typer.main import get_command
 
 from fewset.cli import app as cli
-from fewset.data.images.importers import IMPORTERS
-from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import command_line
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
@@ -24,10 +24,59 @@ def every_command() -> list[list[str]]:
     return found
 
 
+def options_of(words: list[str]) -> set[str]:
+    command = get_command(cli.app)
+    for word in words:
+        command = command.commands[word]
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+# Help
+
+
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)
 def test_help_has_an_example(command: list[str]) -> None:
     output = re.sub(r"\s+", " ", succeed(*command, "--help"))
     assert f"Example: fewset {' '.join(command)}" in output
+
+
+def test_the_panels_of_the_help_stand_in_their_order() -> None:
+    output = succeed("--help")
+    panels = re.findall(r"─ (\w+) ─", output)
+    assert panels == ["Options", *(panel for panel in cli._PANELS if panel in panels)]
+    places = [output.index(f"│ {name} ") for name in ("demo", "pretrain", "eval", "report", "data", "bench")]
+    assert places == sorted(places)
+
+
+NEW_COMMAND = """
+import typer
+
+PANEL = "Data"
+commands = typer.Typer()
+
+@commands.command()
+def greet(name: str) -> None:
+    "Say hello."
+    print(f"hello {name}")
+"""
+WITH_IT = """
+import sys
+import fewset.cli
+fewset.cli.__path__.append(sys.argv.pop(1))
+from fewset.cli.app import main
+main()
+"""
+
+
+def test_a_new_command_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "greetings.py").write_text(NEW_COMMAND)
+    for words, expected in (
+        (["greet", "all"], "hello all"),
+        (["--help"], r"Data ─+╮\n.* data .*\n.* greet "),
+    ):
+        command = [sys.executable, "-c", WITH_IT, str(tmp_path), *words]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert re.search(expected, output), output
 
 
 def test_version() -> None:
@@ -42,23 +91,103 @@ def test_results_know_the_command_however_it_was_started(
     assert command_line() == "fewset eval 'a run'"
 
 
+# Where, and with what, commands compute
+
+MODEL = "omniglot-feat-1shot"
+COMPUTE = [
+    ["demo"],
+    ["pretrain", "strokes/pretrain", *options(PRETRAIN)],
+    ["train", "strokes/feat", *options([*TRAIN, "train.init="])],
+    ["eval", MODEL],
+    ["embed", MODEL, "--out", "a.npz"],
+    ["paper", "transductive", *options(PRETRAIN)],
+    ["ablate", "heads", *options(PRETRAIN)],
+]
+MEASURE = [["bench", part, "--data", "tiny"] for part in ("evaluate", "train", "data")]
+SHOW = [
+    ["params"],
+    ["compare", "a", "b"],
+    ["report", "a"],
+    ["results", "."],
+    ["data", "import", "folder", "."],
+]
+# These neither compute nor show what a plugin may have brought.
+APART = [["import-weights"], ["weights"], ["recipes"], ["data", "list"], ["data", "info"], ["data", "verify"]]
+
+
+def called(words: list[str]) -> str:
+    return " ".join(words[:2]) if words[0] in ("bench", "data") else words[0]
+
+
+def test_every_command_that_computes_takes_a_device_and_plugins() -> None:
+    apart = {*map(called, APART), "bench page"}
+    for command in every_command():
+        if " ".join(command) not in apart:
+            assert "--plugin" in options_of(command), command
+            if " ".join(command) not in map(called, SHOW):
+                assert "--device" in options_of(command), command
+
+
 @pytest.mark.usefixtures("tiny_set")
-def test_from_recipe_to_report(tmp_path: Path) -> None:
-    runs = ["--runs", tmp_path]
-    succeed("pretrain", "strokes/pretrain", *runs, *options(PRETRAIN))
-    succeed("train", "strokes/protonet", "strokes/feat", *runs, *options(TRAIN))
-    pair = [tmp_path / "strokes-protonet", tmp_path / "strokes-feat"]
-    result = json.loads(succeed("eval", pair[1], "--json"))
-    assert result == json.loads((pair[1] / "result.json").read_text())
-    other = json.loads(succeed("eval", pair[1], "--way", 2, "--seed", 5, "--split", "val", "--json"))
-    assert (other["way"], other["seed"], other["split"]) == (2, 5, "val")
-    assert json.loads((pair[1] / "result.json").read_text()) == result
-    assert len(list((pair[1] / "results").glob("*.json"))) == 1
-    table = succeed("compare", *pair)
-    assert "ProtoNet" in table
-    assert "FEAT" in table
-    succeed("report", *pair, "--out", tmp_path / "report")
-    assert (tmp_path / "report" / "report.html").stat().st_size > 10_000
+@pytest.mark.parametrize("words", [*COMPUTE, *MEASURE], ids=called)
+def test_the_device_is_not_ignored(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "--device cuda:99 needs GPU number 99" in fail(*words, "--device", "cuda:99")
+    assert "expected cpu, cuda" in fail(*words, "--device", "gpu")
+
+
+@pytest.mark.parametrize("words", [*COMPUTE, *SHOW], ids=called)
+def test_plugins_are_not_ignored(words: list[str]) -> None:
+    assert "there is no plugin file absent.py" in fail(*words, "--plugin", "absent.py")
+
+
+def test_plugins_may_be_named_in_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / "one.py", tmp_path / "two.py"]
+    for file in files:
+        file.write_text(
+            "from fewset.models.adapters import register_adapter\n"
+            "from fewset.models.adapters.identity import Identity\n"
+            f"register_adapter('{file.stem}')(type('{file.stem}', (Identity,), {{}}))\n"
+        )
+    monkeypatch.setenv("FEWSET_PLUGINS", ":".join(map(str, files)))
+    output = succeed("params")
+    assert all(re.search(rf"│ {file.stem} +│ 0 ", output) for file in files)
+
+
+TUNED = """
+import json, sys
+from typer.testing import CliRunner
+from fewset.runtime import machine
+
+class Tuned(Exception):
+    pass
+
+def tune():
+    raise Tuned("torch" in sys.modules)
+
+machine.tune = tune
+from fewset.cli.app import app
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    assert repr(result.exception) == "Tuned(False)", (words, result.exception, result.output)
+"""
+
+
+def test_the_process_is_tuned_before_torch_is_imported() -> None:
+    """How long OpenMP's threads spin, for example, is read when torch is imported."""
+    command = [sys.executable, "-c", TUNED, json.dumps([*COMPUTE, ["params"]])]
+    subprocess.run(command, check=True)
+
+
+# How commands end
+
+
+def end(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The exit code of the program."""
+    monkeypatch.setattr("sys.argv", ["fewset", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
 
 
 @pytest.mark.usefixtures("tiny_set")
@@ -71,7 +200,6 @@ def test_from_recipe_to_report(tmp_path: Path) -> None:
         (["train", "strokes/feat", "strokes/fat"], "unknown recipe 'strokes/fat'"),
         (["train", "strokes/feat", "strokes/protonet", "--out", "one"], "2 recipes, but 1 run directories"),
         (["train", "strokes/feat", "strokes/feat"], "give each recipe once"),
-        (["train", "strokes/feat", "--plugin", "absent.py"], "no plugin file"),
         (["eval", "absent"], "unknown run directory, weights file or released model 'absent'"),
         (["compare", "one"], "two or more runs"),
         (["data", "info", "absent"], "unknown image set"),
@@ -88,60 +216,63 @@ def test_user_errors_name_the_mistake(
     assert not (tmp_path / "runs").exists()
 
 
-def test_main_prints_one_line_and_exits_with_2(
+def test_a_user_error_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["fewset", "data", "info", "[absent]"])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    assert stopped.value.code == 2
+    assert end("data", "info", "[absent]", monkeypatch=monkeypatch) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert "[absent]" in error
 
 
-def photos(folder: Path) -> Path:
-    for number in range(7):
-        (folder / f"class{number}").mkdir(parents=True)
-        for item in range(3):
-            Image.new("RGB", (31, 37), (30 * number, 60 * item, 99)).save(
-                folder / f"class{number}" / f"{item}.png"
-            )
-    return folder
+def raising(error: BaseException) -> object:
+    def call(*_: object, **__: object) -> None:
+        raise error
+
+    return call
 
 
-def test_import_list_info_verify(tmp_path: Path) -> None:
-    source = photos(tmp_path / "photos")
-    output = succeed("data", "import", "folder", source, "--name", "mine", "--size", 16)
-    assert "train" in output
-    assert "mine" in succeed("data", "list")
-    assert open_set("mine").digest in succeed("data", "info", "mine")
-    assert "every byte is as it was written" in succeed("data", "verify", "mine")
+def test_ctrl_c_is_one_line_and_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fewset.report.page.build_report", raising(KeyboardInterrupt()))
+    assert end("report", "a run", monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr() == ("", "stopped\n")
 
 
-def test_verify_warns_and_shows_a_contact_sheet(tmp_path: Path) -> None:
-    assert "warning: " in succeed("data", "import", "folder", photos(tmp_path / "miniimagenet"))
-    sheet = tmp_path / "sheets" / "mini.png"
-    output = succeed("data", "verify", "miniimagenet", "--sheet", sheet)
-    assert "warning: 21 items, expected 60,000" in output
-    assert str(sheet) in output
-    with Image.open(sheet) as image:
-        assert image.format == "PNG"
+def test_what_the_system_refuses_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "report.html")
+    monkeypatch.setattr("fewset.report.page.build_report", raising(full))
+    assert end("report", "a run", monkeypatch=monkeypatch) == 1
+    assert capsys.readouterr().err == "error: [Errno 28] No space left on device: 'report.html'\n"
 
 
-def test_the_help_of_import_lists_the_kinds() -> None:
-    output = re.sub(r"[\s│]+", " ", succeed("data", "import", "--help"))
-    assert f"The layout: {', '.join(sorted([*IMPORTERS, 'features']))}." in output
+@pytest.mark.parametrize("error", [RuntimeError("odd"), FileNotFoundError(errno.ENOENT, "odd", "file")])
+def test_a_defect_keeps_its_traceback_and_asks_for_a_report(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fewset.report.page.build_report", raising(error))
+    assert end("report", "a run", monkeypatch=monkeypatch) == 1
+    *trace, last = capsys.readouterr().err.splitlines()
+    assert trace[0].startswith("Traceback")
+    assert "odd" in trace[-1]
+    assert last.endswith("please report this with the command and the text above")
 
 
-def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:
-    source = photos(tmp_path / "one" / "photos")
-    succeed("data", "import", "folder", source, "--size", 16)
-    succeed("data", "import", "folder", source, "--size", 20)  # the same source: a set made anew
-    other = tmp_path / "two" / "photos"
-    shutil.copytree(source, other)
-    assert "--force" in fail("data", "import", "folder", other)
-    assert open_set("photos").images.shape[1] == 20
-    succeed("data", "import", "folder", other, "--force")
-    assert open_set("photos").images.shape[1] == 92
+def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def warn(*_: object) -> str:
+        warnings.warn("train.turned is now called\n  train.[rotation_classes]", FutureWarning, stacklevel=2)
+        return "page"
+
+    monkeypatch.setattr("fewset.report.page.build_report", warn)
+    usual = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert end("report", "a run", monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "warning: train.turned is now called train.[rotation_classes]\n"
+    assert printed.out == "report: page\n"
+    assert warnings.showwarning is usual

@@ -1,0 +1,47 @@
+"""The options of `fewset bench` reach what measures, and the record is where it was asked for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fewset.bench import parts
+from tests.helpers.command_line import succeed
+
+KEPT = Path(__file__).parents[2] / "docs" / "performance"
+OWN = {
+    "evaluate": {
+        "split": "val", "run": "omniglot-feat-1shot", "way": 3, "shot": 2, "query": 7, "tasks": 19,
+        "published_tasks": 5,
+    },
+    "train": {"batch": 11, "steps": 2},
+    "data": {"batch": 11, "steps": 2, "images": 13},
+}  # fmt: skip
+SHARED = {"backbone": "res12", "size": 17, "repetitions": 3, "device": "cpu"}
+
+
+@pytest.mark.parametrize("part", OWN)
+def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = json.loads((KEPT / f"{part}.json").read_text())
+    given: dict[str, Any] = {}
+
+    def measure(data: str, **options: Any) -> dict[str, Any]:
+        given.update(options, data=data)
+        return record
+
+    monkeypatch.setitem(parts.PARTS, part, measure)
+    words = [
+        word for key, value in (OWN[part] | SHARED).items() for word in (f"--{key.replace('_', '-')}", value)
+    ]
+    out, plugins = tmp_path / "records" / "one.json", [tmp_path / "a.py", tmp_path / "b.py"]
+    words += ["--data", "tiny", "--out", out, "--plugin", plugins[0], "--plugin", plugins[1]]
+    output = succeed("bench", part, *words)
+    assert given == {"data": "tiny", "plugins": plugins, **OWN[part], **SHARED}
+    assert json.loads(out.read_text()) == record
+    assert output.endswith(f"record: {out}\n")
+    assert json.loads(succeed("bench", part, *words, "--json")) == record
+
+
+def test_the_page_of_the_kept_records_is_up_to_date() -> None:
+    assert succeed("bench", "page", KEPT, "--check") == "the page is up to date\n"
