@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fewset.bench.parts import _agreement, _ratio
 from fewset.bench.records import check_page, performance_page, write_page
-from fewset.bench.sides import PlainModel
+from fewset.bench.sides import SIDES, PlainModel
 from fewset.bench.workers import Worker
 from fewset.cli.app import app
 from fewset.data.images.store import ImageSet
@@ -20,6 +20,9 @@ from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 
 KEPT = Path(__file__).parents[2] / "docs" / "performance"
+MODEL = {"data": "tiny", "backbone": "conv4", "size": 16, "device": "cpu"}
+INPUT = MODEL | {"batch": 3, "steps": 1}
+SCORE = MODEL | {"split": "test", "run": None}
 
 
 def bench(part: str, out: Path, *options: str) -> dict:
@@ -79,9 +82,54 @@ def test_without_records_there_is_no_page(tmp_path: Path) -> None:
 
 
 def test_a_user_error_of_a_worker_is_the_users() -> None:
-    options = {"data": "no such set", "backbone": "conv4", "size": 16, "batch": 3, "steps": 1}
+    options = INPUT | {"data": "no such set"}
     with Worker("input", options, tuned=True) as worker, pytest.raises(UserError, match="no such set"):
         worker.repeat()
+
+
+BACKBONE = """
+from fewset.models.backbones import register_backbone
+from fewset.models.backbones.conv4 import Conv4
+
+@register_backbone("mine")
+class Mine(Conv4):
+    pass
+"""
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_a_worker_loads_plugins(tmp_path: Path) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(BACKBONE)
+    with Worker("input", INPUT | {"backbone": "mine"}, tuned=True, plugins=[plugin]) as worker:
+        assert worker.repeat()["images"] == 3
+
+
+TASKS = {"way": 3, "shot": 1, "query": 5, "tasks": 7}
+
+
+@pytest.mark.usefixtures("tiny_set")
+@pytest.mark.parametrize(
+    ("side", "options"),
+    [
+        ("input", INPUT),
+        ("training", INPUT | {"kind": "pretrain", "plain": False}),
+        ("training", INPUT | {"kind": "train", "plain": True, "way": 3, "query": 5}),
+        ("engine", SCORE | TASKS),
+        ("published", SCORE | TASKS | {"each": 2}),
+    ],
+)
+def test_every_side_computes_on_the_device(side: str, options: dict) -> None:
+    with pytest.raises(UserError, match="needs GPU number 99"):
+        SIDES[side](**options | {"device": "cuda:99"})
+    assert SIDES[side](**options)()["images"] > 0
+
+
+def test_the_page_names_a_gpu(tmp_path: Path) -> None:
+    record = json.loads((KEPT / "train.json").read_text())
+    record["machine"]["device"] = "Some GPU"
+    (tmp_path / "train.json").write_text(json.dumps(record))
+    assert f"{record['machine']['threads']} threads, Some GPU." in performance_page(tmp_path)
 
 
 def test_the_published_way_is_the_same_function() -> None:

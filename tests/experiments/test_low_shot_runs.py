@@ -303,6 +303,21 @@ def test_embedded_and_imported(
     assert json.loads((run / "result.json").read_text())["way"] == (14 if val else 7)
 
 
+@pytest.mark.parametrize("split", ["train", "val", "test", "all"])
+def test_one_split_embedded(split: str, pretrained: Path, tiny_set: ImageSet, tmp_path: Path) -> None:
+    out = tmp_path / "table.npz"
+    output = succeed("embed", pretrained, "--out", out, "--split", split)
+    selection = tiny_set.select(split)
+    assert output == f"{out}: {len(selection.rows)} rows of 7 numbers\n"
+    with np.load(out) as table:
+        features = embed_images(load(pretrained), tiny_set.images, selection.rows).numpy()
+        np.testing.assert_allclose(table["features"], features, rtol=1e-5, atol=1e-6)
+        names = [tiny_set.class_names[label] for label in tiny_set.labels[selection.rows]]
+        assert table["class_names"][table["labels"]].tolist() == names
+        seen = {"train": {"seen"}, "all": {"seen", "unseen"}}.get(split, {"unseen"})
+        assert set(table["class_split"]) == seen
+
+
 @pytest.mark.usefixtures("birds")
 def test_what_cannot_be_embedded(pretrained: Path, tmp_path: Path) -> None:
     run = train(tmp_path / "run", "protonet")
@@ -311,6 +326,8 @@ def test_what_cannot_be_embedded(pretrained: Path, tmp_path: Path) -> None:
         ([tmp_path / "absent", "--out", "a.npz"], "unknown run directory"),
         ([pretrained, "--out", "a.txt"], "expected a name that ends in one of .h5, .hdf5, .hdf, .npz"),
         ([pretrained, "--out", "a.npz", "--data", "absent"], "unknown image set"),
+        ([pretrained, "--out", "a.npz", "--split", "tests"], "unknown split of 'tiny': 'tests'"),
+        ([pretrained, "--out", "a.npz", "--split", "test", "--val"], "--split test is one alone"),
         ([pretrained, "--setting", "low-shot"], "make a table of its embeddings with `fewset embed`"),
     ]:
         command = "eval" if "--setting" in words else "embed"

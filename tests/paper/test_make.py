@@ -14,6 +14,7 @@ from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.result import file_digest
 from fewset.experiments.weights import load_weights, save_weights
 from fewset.paper import make as study_run
+from fewset.paper import runner as study_runner
 from fewset.paper.catalogue import ABLATIONS, STUDIES
 from fewset.paper.make import run_study
 from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
@@ -66,6 +67,33 @@ def test_a_number_is_that_of_the_runs_result_file(
     assert read_study(tmp_path / "two.json") == study
     assert (study.rows, study.columns, study.data) == (("before", "after"), ("all", "wider"), "tiny")
     assert study.number("", "before", "wider") is None
+
+
+def test_everything_is_computed_on_the_device(
+    runner: StudyRunner, tmp_path: Path, scored: list[dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training, the evaluation, the pictures and the table of features."""
+    elsewhere = StudyRunner("strokes", tmp_path / "runs", SMALL, device="cuda:99")
+    trained: list[object] = []
+    execute = study_runner.execute
+
+    def recording(*words: object, **options: object) -> dict:
+        trained.append(options["device"])
+        return execute(*words, **options | {"device": "cpu"})
+
+    monkeypatch.setattr(study_runner, "execute", recording)
+    elsewhere.make(Run("pretrain"))
+    assert trained == ["cuda:99"]
+    with pytest.raises(UserError, match="GPU number 99"):
+        run_study("two", Plan("One", (Entry("one", "all", Run("pretrain")),)), elsewhere, tmp_path / "a.json")
+    assert scored[-1]["device"] == "cuda:99"
+    with pytest.raises(UserError, match="GPU number 99"):
+        STUDIES["low-shot"](elsewhere)
+    with pytest.raises(UserError, match="GPU number 99"):
+        STUDIES["cross-domain"](elsewhere).pictures(tmp_path)
+    assert trained == ["cuda:99"] * 3  # the pre-training and FEAT in one domain
+    run_study("two", TWO, runner, tmp_path / "two.json")
+    assert scored[-1]["device"] == trained[-1] == "auto"
 
 
 def test_a_study_goes_on_where_it_stopped(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
