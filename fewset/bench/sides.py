@@ -186,11 +186,12 @@ class Training:
         if plain:
             model = PlainModel(model)
         self.stage: Stage
+        # Nothing is validated here: a set need not have the items for it.
         if kind == "pretrain":
-            self.stage = Pretraining(model, images, PretrainConfig(batch=batch), SEED)
+            self.stage = Pretraining(model, images, PretrainConfig(batch=batch, validation_query=1), SEED)
             self.images = self.stage.batch
         else:
-            config = TrainConfig(**task)  # type: ignore[arg-type]
+            config = TrainConfig(validation_query=1, **task)  # type: ignore[arg-type]
             self.stage = MetaTraining(model, images, config, SEED)
             self.images = config.way * (config.shot + config.query)
         self.steps, self.done = steps, 0

@@ -43,8 +43,10 @@ def run_study(name: str, plan: Plan, runner: StudyRunner, file: Path) -> Study:
 def _score(planned: PlannedNumber, runner: StudyRunner) -> Result:
     numbers: dict[str, Any] = {**runner.tasks, **planned.tasks}
     run = runner.make(planned.run)
-    where = {"setting": planned.setting, "options": planned.options, "device": runner.device}
-    return evaluate_run(run, **where, **numbers)[0]
+    result, _ = evaluate_run(
+        run, setting=planned.setting, options=planned.options, device=runner.device, **numbers
+    )
+    return result
 
 
 def _source(planned: PlannedNumber, runner: StudyRunner) -> dict[str, Any]:

@@ -82,10 +82,11 @@ def test_everything_is_computed_on_the_device(
         return execute(*words, **options | {"device": "cpu"})
 
     monkeypatch.setattr(study_runner, "execute", recording)
-    elsewhere.make(Run("pretrain"))
+    elsewhere.make(PlannedRun("pretrain"))
     assert trained == ["cuda:99"]
+    one = Plan("One", (PlannedNumber("one", "all", PlannedRun("pretrain")),))
     with pytest.raises(UserError, match="GPU number 99"):
-        run_study("two", Plan("One", (Entry("one", "all", Run("pretrain")),)), elsewhere, tmp_path / "a.json")
+        run_study("one", one, elsewhere, tmp_path / "one.json")
     assert scored[-1]["device"] == "cuda:99"
     with pytest.raises(UserError, match="GPU number 99"):
         STUDIES["low-shot"](elsewhere)
