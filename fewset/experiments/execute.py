@@ -13,11 +13,11 @@ from fewset.evaluation.embedding import embed_images
 from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import check_evaluation, evaluate_run
+from fewset.experiments.initial import check_held_out, describe_start, find_init
 from fewset.experiments.recipes import read_recipe, recipe_text
 from fewset.experiments.result import Result, file_digest, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
 from fewset.experiments.weights import initialise, load, save_weights
-from fewset.experiments.zoo import released_models
 from fewset.models.heads import FittedHead
 from fewset.models.model import embedding_model
 from fewset.models.task_model import TaskModel
@@ -68,11 +68,12 @@ def execute(
     stage = stage_for(replace(recipe, **changes), out.parent, where)
 
     def begin() -> None:
+        data_digest = open_data(recipe.model, recipe.data.set).digest
         environment = {"device": str(where), "precision": precision, "processes": distributed.world_size()}
-        run.begin(recipe_text(recipe), resume, force, **environment)
+        run.begin(recipe_text(recipe), resume, force, data_digest=data_digest, **environment)
 
     distributed.on_main_process(begin)
-    start = _start(stage.model, _find_init(recipe.init, out.parent)) if recipe.init else ""
+    start = describe_start(stage.model, find_init(recipe.init, out.parent)) if recipe.init else ""
     for line in filter(None, (note, start)):
         run.log(line)
         echo(line)
@@ -83,12 +84,18 @@ def execute(
 
 
 def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
-    """The state of a run to go on with, which must be one of the same recipe."""
+    """The state of a run to go on with, which must be one of the same recipe, on the same data."""
     file = run.path / RECIPE
     if run.state != "new" and not (file.exists() and read_recipe(file) == recipe):
         raise UserError(
             f"the recipe differs from {file}: resume with the same recipe and the same --set, or start anew "
             "with --force"
+        )
+    name = recipe.data.set
+    if run.state == "unfinished" and run.data_digest not in (None, open_data(recipe.model, name).digest):
+        raise UserError(
+            f"{name!r} is not the one that {run.path} began with, it was imported anew; start anew with "
+            "--force"
         )
     return run.state
 
@@ -110,9 +117,9 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
     model = build_model(recipe.model, recipe.seed).to(device)
     check_evaluation(recipe, model)  # now, not only after the training
     if recipe.init:
-        source = _find_init(recipe.init, beside)
+        source = find_init(recipe.init, beside)
         if recipe.data.hold_out:
-            _check_held_out(recipe, source)
+            check_held_out(recipe, source)
         initialise(model, load(source), source)
     trained_on = recipe.seed, recipe.data.domain, recipe.data.hold_out
     if recipe.pretrain is not None and isinstance(data, ImageSet):
@@ -134,36 +141,3 @@ def _fit_head(model: TaskModel, recipe: Recipe) -> None:
         images = open_set(recipe.data.set)
         rows = trained_items(images, recipe.data.domain, recipe.data.hold_out, recipe.seed).rows
         head.fit(embed_images(model, images.images, rows, title="embedding the train split"))
-
-
-def _check_held_out(recipe: Recipe, source: Path) -> None:
-    """Refuse to start from weights that may know the items which this recipe holds out."""
-    first = read_recipe(source / RECIPE) if (source / RECIPE).exists() else None
-    if first is None or (first.data, first.seed) != (recipe.data, recipe.seed):
-        share = recipe.data.hold_out
-        raise UserError(
-            f"recipe {recipe.name!r} holds out items (data.hold_out = {share}), but {source} was not trained "
-            "without the same ones: make it with the same [data] table and seed, "
-            f"`fewset pretrain … --set data.hold_out={share} --set seed={recipe.seed}`, or hold out nothing"
-        )
-
-
-def _start(model: TaskModel, source: Path) -> str:
-    """Where training starts from, and in what the backbone there is another though its weights fit."""
-    there, here = (repr(each.backbone).splitlines() for each in (load(source), model))
-    lines = zip(there, here, strict=False)
-    other = [f"{old.strip()} there, {new.strip()} here" for old, new in lines if old != new]
-    return f"starts from {source}" + (f", with another backbone: {'; '.join(other)}" if other else "")
-
-
-def _find_init(init: str, beside: Path) -> Path:
-    """The weights that training starts from: a run beside the new one, a path, or a released model."""
-    released = released_models()
-    for candidate in (beside / init, Path(init), *([released[init]] if init in released else [])):
-        if candidate.exists():
-            return candidate
-    raise UserError(
-        f"init is {init!r}, but there is no such run in {beside}, no such path and no such released model "
-        f"({', '.join(released) or 'there are none'}); make it first with `fewset pretrain`, or start from "
-        "elsewhere with --set train.init=PATH (pretrain.init for a pre-training; empty for random weights)"
-    )

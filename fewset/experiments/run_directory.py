@@ -1,5 +1,6 @@
 """A run directory: what it holds, when it may be written to, and the checkpoint inside it."""
 
+import json
 import re
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,13 @@ class RunDirectory(TrainingFiles):
         if (self.path / RESULT).exists():
             return "finished"
         return "unfinished" if (self.path / RECIPE).exists() else "new"
+
+    @property
+    def data_digest(self) -> str | None:
+        """The digest of the data that the run was trained on, where it is known."""
+        file = self.path / ENVIRONMENT
+        digest = json.loads(file.read_text(encoding="utf-8")).get("data_digest") if file.exists() else None
+        return None if digest is None else str(digest)
 
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
         """Make the directory ready to be written to, or refuse with the remedy.

@@ -1,0 +1,72 @@
+"""Where a training starts from: which weights, and whether they may know the items that it holds out."""
+
+from pathlib import Path
+
+from fewset.data.images.store import list_sets, open_set
+from fewset.experiments.config import Recipe
+from fewset.experiments.recipes import read_recipe
+from fewset.experiments.run_directory import RECIPE, RunDirectory
+from fewset.experiments.weights import load
+from fewset.experiments.zoo import released_models
+from fewset.models.task_model import TaskModel
+from fewset.runtime.errors import UserError
+
+
+def find_init(init: str, beside: Path) -> Path:
+    """The weights that training starts from: a run beside the new one, a path, or a released model."""
+    released = released_models()
+    for candidate in (beside / init, Path(init), *([released[init]] if init in released else [])):
+        if candidate.exists():
+            return candidate
+    raise UserError(
+        f"init is {init!r}, but there is no such run in {beside}, no such path and no such released model "
+        f"({', '.join(released) or 'there are none'}); make it first with `fewset pretrain`, or start from "
+        "elsewhere with --set train.init=PATH (pretrain.init for a pre-training; empty for random weights)"
+    )
+
+
+def describe_start(model: TaskModel, source: Path) -> str:
+    """Where training starts from, and in what the backbone there is another though its weights fit."""
+    there, here = (repr(each.backbone).splitlines() for each in (load(source), model))
+    lines = zip(there, here, strict=False)
+    other = [f"{old.strip()} there, {new.strip()} here" for old, new in lines if old != new]
+    return f"starts from {source}" + (f", with another backbone: {'; '.join(other)}" if other else "")
+
+
+def check_held_out(recipe: Recipe, source: Path) -> None:
+    """Refuse to start from weights that may know the items which this recipe holds out."""
+    if _may_know(recipe, source):
+        share = recipe.data.hold_out
+        raise UserError(
+            f"recipe {recipe.name!r} holds out items (data.hold_out = {share}), but {source} was not trained "
+            "without the same ones: make it with the same [data] table and seed, "
+            f"`fewset pretrain … --set data.hold_out={share} --set seed={recipe.seed}`, or hold out nothing"
+        )
+
+
+def _may_know(recipe: Recipe, source: Path, followed: frozenset[Path] = frozenset()) -> bool:
+    """Whether weights may come from items that a recipe holds out.
+
+    Weights that were trained on another image set do not, unless those that they started from do. Those
+    that nobody can find any more are taken to be of the same set.
+    """
+    if not (source / RECIPE).exists():
+        return True
+    first, digest = read_recipe(source / RECIPE), RunDirectory(source).data_digest
+    images = open_set(recipe.data.set)
+    if first.data.set == recipe.data.set:
+        same_items = (first.data, first.seed) == (recipe.data, recipe.seed)
+        return not same_items or digest not in (None, images.digest)
+    if first.data.set in list_sets():
+        others = open_set(first.data.set)
+        if images.manifest["source"] == others.manifest["source"]:  # imported twice, at two sizes perhaps
+            return True
+        digest = digest or others.digest
+    if digest == images.digest:
+        return True
+    followed |= {source.resolve()}
+    try:
+        start = find_init(first.init, source.parent) if first.init else source
+    except UserError:
+        return False
+    return start.resolve() not in followed and _may_know(recipe, start, followed)
