@@ -57,10 +57,10 @@ def adapt_page(_: Sphinx, page: str, source: list[str]) -> None:
         source[0] += STUDIES
 
 
-def keep_colon(_: Sphinx, what: str, _name: str, _member: Any, _options: Any, lines: list[str]) -> None:
-    """Napoleon takes what stands before a colon for the type of an attribute; a comment is before it then."""
+def attribute_text(_: Sphinx, what: str, _name: str, _member: Any, _options: Any, lines: list[str]) -> None:
+    """Napoleon takes what stands before a colon for the type of an attribute: a comment is put before it."""
     if what in ("attribute", "property"):
-        lines[:0] = ["..", ""]
+        lines[:] = [] if lines[0].startswith("Alias for field number") else ["..", "", *lines]
 
 
 def use_dashes(_: Sphinx, tree: nodes.document) -> None:
@@ -73,5 +73,5 @@ def use_dashes(_: Sphinx, tree: nodes.document) -> None:
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", lambda app: reference_pages.write(Path(app.srcdir) / "reference"))
     app.connect("source-read", adapt_page)
-    app.connect("autodoc-process-docstring", keep_colon, priority=0)  # before Napoleon
+    app.connect("autodoc-process-docstring", attribute_text, priority=0)  # before Napoleon
     app.connect("doctree-read", use_dashes)
