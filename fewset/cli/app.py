@@ -26,7 +26,7 @@ from fewset.runtime.errors import UserError
 # The panels of the help from top to bottom, and the files that come first in each; others follow by name.
 _PANELS: dict[str, tuple[str, ...]] = {
     "Classify": (),
-    "Experiments": ("demo", "train", "evaluate", "report"),
+    "Experiments": ("demo", "recipes", "train", "evaluate", "report"),
     "Models": (),
     "Data": (),
     "Paper": (),

@@ -78,12 +78,24 @@ class EvaluateConfig:
 
 
 @dataclass(frozen=True)
+class Card:
+    """What there is to know before a recipe is run; it changes nothing in the run."""
+
+    summary: str = ""  # what the recipe is
+    data: str = ""  # the command that imports it
+    cost: str = ""
+    expected: str = ""  # the figure, and whose it is
+    command: str = ""  # `fewset train NAME` or `fewset pretrain NAME` when empty
+
+
+@dataclass(frozen=True)
 class Recipe:
     """One run. It has either a `[pretrain]` table, for `fewset pretrain`, or a `[train]` table."""
 
     name: str
     method: str = ""  # what tables call it; the adapter's name when empty
     seed: int = 0
+    card: Card | None = field(default=None, compare=False)  # another card is not another recipe
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     pretrain: PretrainConfig | None = None

@@ -1,13 +1,21 @@
-"""Recipes: a TOML file that fully describes a run, as frozen dataclasses, and the model it names.
+"""Recipes: TOML files that fully describe runs, read into frozen dataclasses.
 
-An unknown key or a value of the wrong type is an error that lists what is known. Here (and in the command
-line) names become objects; everything below takes the objects themselves.
+A file holds what differs. `extends` names the recipe that the rest comes from. Each `[variants.NAME]` is a
+recipe of its own, FILE-NAME: it stands over the rest of the file or, if it extends a recipe, over that one.
+Tables are merged key by key, lists and single values are replaced. Not inherited are the `name` of a run and
+what a card says of one recipe alone.
+
+The path of a variant is FILE-NAME.toml, beside FILE.toml, though no such file is there. A file with variants
+is no recipe itself. One whose name begins with an underscore is only extended.
 """
 
 import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +24,11 @@ import tomli_w
 from fewset.experiments.config import Recipe
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.packaged import packaged_directory
-from fewset.runtime.parsing import parse, plain
+from fewset.runtime.parsing import parse, parse_value, plain
 
-# Reading and writing
+_Table = dict[str, Any]
+
+# Finding
 
 
 def recipes_directory() -> Path:
@@ -26,27 +36,82 @@ def recipes_directory() -> Path:
     return packaged_directory("recipes")
 
 
+def shipped_recipes() -> dict[str, Path]:
+    """The paths of the shipped recipes by name, directory by directory."""
+    directories = sorted(each for each in recipes_directory().iterdir() if each.is_dir())
+    return {recipe_label(path): path for directory in directories for path in list_recipes(directory)}
+
+
+def list_recipes(directory: Path) -> list[Path]:
+    """The paths of the recipes in a directory, those of one file together."""
+    return [path for file in sorted(directory.glob("[!_]*.toml")) for path in _recipes_in(file)]
+
+
 def find_recipe(name: str | Path) -> Path:
-    """A recipe file by its path, or a shipped one by its name, such as "strokes/feat"."""
-    path = Path(name)
-    if path.is_file():
+    """The path of a recipe: one's own by its path, a shipped one by its name, such as "strokes/feat".
+
+    Variants are found alike: "mine/feat-5shot" in mine/feat.toml.
+    """
+    path = recipe_path(name)
+    if path is not None:
         return path
-    directory = recipes_directory()
-    if (directory / f"{name}.toml").is_file():
-        return directory / f"{name}.toml"
-    names = [str(file.relative_to(directory).with_suffix("")) for file in directory.rglob("*.toml")]
-    raise unknown_name("recipe", str(name), names)
+    for file in filter(Path.is_file, _candidates(name, Path())):
+        recipes = ", ".join(recipe_label(each) for each in _recipes_in(file))
+        raise UserError(f"{name} is several recipes in one file; name one of them: {recipes}")
+    raise unknown_name("recipe", str(name), shipped_recipes())
+
+
+def recipe_path(name: str | Path) -> Path | None:
+    """As `find_recipe`, but None where there is no such recipe."""
+    for path in _candidates(name, Path()):
+        file, variant = _place(path)
+        if file.is_file() and (variant or not _read(file)[1]):
+            return path
+    return None
+
+
+def recipe_label(path: Path) -> str:
+    """What a recipe is called on the command line: a shipped one by its name, another one by its path."""
+    if path.is_relative_to(recipes_directory()):
+        return path.relative_to(recipes_directory()).with_suffix("").as_posix()
+    return str(path)
+
+
+def _candidates(name: str | Path, beside: Path) -> list[Path]:
+    """Where a recipe of this name may be: a path, and one among the shipped recipes."""
+    file = str(name) if Path(name).suffix == ".toml" else f"{name}.toml"
+    exact = [beside / name] if (beside / name).is_file() else []
+    return [*exact, beside / file, recipes_directory() / file]
+
+
+def _place(path: Path) -> tuple[Path, str]:
+    """The file that a recipe is in, and which of its variants it is: "" for the file itself."""
+    words = path.stem.split("-")
+    for end in range(len(words) - 1, 0, -1) if not path.is_file() else ():
+        file, variant = path.with_stem("-".join(words[:end])), "-".join(words[end:])
+        if file.is_file() and variant in _read(file)[1]:
+            return file, variant
+    return path, ""
+
+
+def _recipes_in(file: Path) -> list[Path]:
+    return [file.with_stem(f"{file.stem}-{variant}") for variant in _read(file)[1]] or [file]
+
+
+# Reading and writing
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe in a file, with `key=value` overrides (`train.optimiser.lr=0.001`)."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid TOML: {error}") from None
+    """The recipe at a path, with `key=value` overrides (`train.optimiser.lr=0.001`)."""
+    label = recipe_label(path)
+    default = path.stem if label == str(path) else label.replace("/", "-")
+    table = {"name": default, **deepcopy(_resolve(path))}
     for override in overrides:
         _override(table, override)
-    return parse_recipe(table)
+    recipe = parse_recipe(table)
+    if recipe.card is None or recipe.card.command:
+        return recipe
+    return replace(recipe, card=replace(recipe.card, command=f"fewset {recipe.kind} {label}"))
 
 
 def parse_recipe(table: Mapping[str, Any]) -> Recipe:
@@ -54,8 +119,9 @@ def parse_recipe(table: Mapping[str, Any]) -> Recipe:
 
 
 def recipe_digest(recipe: Recipe) -> str:
-    """What tells a recipe from others: the sha256 of all its keys."""
-    return hashlib.sha256(json.dumps(plain(recipe), sort_keys=True).encode()).hexdigest()
+    """What tells a recipe from others: the sha256 of all its keys but those of the card."""
+    table = plain(replace(recipe, card=None))
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def recipe_text(recipe: Recipe) -> str:
@@ -63,7 +129,67 @@ def recipe_text(recipe: Recipe) -> str:
     return tomli_w.dumps(plain(recipe))
 
 
-def _override(table: dict[str, Any], override: str) -> None:
+# Resolving
+
+
+def _read(file: Path) -> tuple[_Table, dict[str, _Table]]:
+    """What is in a file, and apart from that its variants."""
+    try:
+        table = _parse_toml(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} is not valid TOML: {error}") from None
+    variants = parse_value(dict[str, dict], table.get("variants", {}), "variants")  # type: ignore[type-arg]
+    return _without(table, "variants"), variants
+
+
+# One file may be read for each of its variants, and again for each that another one extends.
+_parse_toml = lru_cache(64)(tomllib.loads)
+
+
+def _resolve(path: Path, chain: tuple[Path, ...] = ()) -> _Table:
+    """The table of a recipe, or what the variants of a file share; `chain` leads from the first one to it."""
+    chain = (*chain, path.resolve())
+    if chain[-1] in chain[:-1]:
+        circle = " -> ".join(recipe_label(link) for link in chain[chain.index(chain[-1]) :])
+        raise UserError(f"recipes extend each other in a circle, {circle}; remove one `extends`")
+    file, variant = _place(path)
+    shared, variants = _read(file)
+    own = variants[variant] if variant else shared
+    below: _Table = {}
+    if "extends" in own:
+        below = _resolve(_parent(own["extends"], file), chain)
+    elif variant:
+        below = _resolve(file, chain)
+    below = _without(below, "name")
+    if isinstance(below.get("card"), dict):
+        below["card"] = _without(below["card"], "summary", "expected", "command")
+    return _merge(below, _without(own, "extends"))
+
+
+def _parent(extends: Any, file: Path) -> Path:
+    """The path of what a file, or a variant in it, extends."""
+    name = parse_value(str, extends, "extends")
+    for path in _candidates(name, file.parent):
+        if _place(path)[0].is_file():
+            return path
+    beside = [each.stem for each in (*file.parent.glob("*.toml"), *_recipes_in(file))]
+    raise unknown_name(f"recipe that {file} extends,", name, {*beside, *shipped_recipes()})
+
+
+def _without(table: _Table, *keys: str) -> _Table:
+    return {key: value for key, value in table.items() if key not in keys}
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> _Table:
+    """Two tables as one: tables in them are merged in turn, all else is as it is above."""
+    merged = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], dict) and isinstance(above[key], dict):
+            merged[key] = _merge(below[key], above[key])
+    return merged
+
+
+def _override(table: _Table, override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise UserError(f"--set {override!r} is not of the form key=value")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from fewset.data.features.table import list_features
@@ -11,7 +12,7 @@ from fewset.experiments.build import open_data, with_dim
 from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.execute import execute
-from fewset.experiments.recipes import read_recipe, recipes_directory
+from fewset.experiments.recipes import list_recipes, read_recipe, recipe_path, shipped_recipes
 from fewset.experiments.run_directory import RECIPE, RunDirectory
 from fewset.experiments.zoo import copy_model, is_copy, released_models
 from fewset.paper.plan import PlannedRun
@@ -110,18 +111,17 @@ class StudyRunner:
         return model if not directory.exists() or is_copy(directory, model) else None
 
     def _initial(self, run: PlannedRun) -> PlannedRun:
-        """The run that another starts from: of the recipe with that name, beside its own or released."""
+        """The run that another starts from: of the recipe with that name, beside its own or shipped."""
         path = self._file(run)
         init = read_recipe(path, self._overrides(path, run)).init
         released = [model / RECIPE for name, model in released_models().items() if name == init]
-        for beside in [*sorted(path.parent.glob("*.toml")), *released]:
-            if read_recipe(beside).name == init:
-                return PlannedRun(
-                    str(beside), tag=run.tag if run.data_changes else "", changes=run.data_changes
-                )
+        for other in chain(list_recipes(path.parent), released, shipped_recipes().values()):
+            if read_recipe(other).name == init:
+                tag = run.tag if run.data_changes else ""
+                return PlannedRun(str(other), tag=tag, changes=run.data_changes)
         raise UserError(
             f"{path} starts from {init!r}, but there is neither such a run in {self.runs} nor such a recipe "
-            f"beside {path.name}"
+            f"beside {path.name} or with fewset"
         )
 
     def _file(self, run: PlannedRun) -> Path:
@@ -135,12 +135,11 @@ class StudyRunner:
 
     def _found(self, run: PlannedRun) -> Path | None:
         """The recipe of a method: one of its own for the number of shots, where there is one."""
-        if Path(run.method).is_file():
-            return Path(run.method)
         endings = [f"-{run.shot}shot", ""] if run.shot is not None else ["", "-1shot"]
-        names = [f"{run.on or self.on}{join}{run.method}{ending}.toml" for join in "/-" for ending in endings]
-        places = [Path(), recipes_directory()]
-        return next((place / name for name in names for place in places if (place / name).is_file()), None)
+        names = [f"{run.on or self.on}{join}{run.method}{ending}" for join in "/-" for ending in endings]
+        if Path(run.method).suffix == ".toml":  # the path of a recipe
+            names = [run.method]
+        return next(filter(None, map(recipe_path, names)), None)
 
     def _overrides(self, path: Path, run: PlannedRun) -> list[str]:
         """The user's changes that concern a recipe: not those of the other stage, and only those of the

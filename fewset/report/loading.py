@@ -232,14 +232,15 @@ def _curves(directory: Path) -> Curves | None:
 
 
 def _recipe(directory: Path) -> dict[str, Any]:
-    """The settings of the run, nested names joined by dots; empty if the run has no recipe."""
+    """The settings of the run, nested names joined by dots, without its card; empty if there is no recipe."""
     file = directory / RECIPE
     if not file.exists():
         return {}
     try:
-        return _flat(tomllib.loads(file.read_text(encoding="utf-8")))
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"{file} is not valid TOML ({error}); mend it, or train anew with --force") from None
+    return _flat({name: value for name, value in table.items() if name != "card"})
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

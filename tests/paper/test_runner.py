@@ -73,14 +73,29 @@ def test_a_change_that_no_recipe_knows_is_refused(tmp_path: Path) -> None:
 
 
 def test_recipes_of_the_users_own(tmp_path: Path) -> None:
-    """`--on` may be a directory; what a recipe starts from is looked up beside it."""
+    """`--on` may be a directory; what a recipe starts from is beside it, or comes with fewset."""
     mine = tmp_path / "mine"
     mine.mkdir()
-    for name in ("pretrain", "feat"):
-        (mine / f"{name}.toml").write_text(find_recipe(f"strokes/{name}").read_text())
+    (mine / "pretrain.toml").write_text('extends = "strokes/pretrain"\n[pretrain]\nepochs = 3')
+    shots = "[variants.1shot]\n[variants.5shot.train]\nshot = 5"
+    (mine / "feat.toml").write_text(f'extends = "strokes/feat"\ntrain.init = "pretrain"\n{shots}')
     runner = StudyRunner(str(mine), tmp_path / "runs")
-    assert runner.recipe(PlannedRun("feat")).name == "strokes-feat"
-    assert runner.recipe(runner._initial(PlannedRun("feat"))).name == "strokes-pretrain"
+    names = [runner.recipe(PlannedRun("feat", shot)).name for shot in (None, 1, 5)]
+    assert names == ["feat-1shot", "feat-1shot", "feat-5shot"]
+    first = runner.recipe(runner._initial(PlannedRun("feat", 5)))
+    assert (first.name, first.pretrain.epochs) == ("pretrain", 3)
     (mine / "pretrain.toml").unlink()
     with pytest.raises(UserError, match=r"neither such a run .* nor such a recipe"):
         runner._initial(PlannedRun("feat"))
+    (mine / "feat.toml").write_text('extends = "strokes/feat"')
+    assert runner.recipe(runner._initial(PlannedRun("feat"))).name == "strokes-pretrain"
+
+
+def test_the_stages_of_a_pretraining_are_made_one_after_the_other(tmp_path: Path) -> None:
+    runner = StudyRunner("miniimagenet/conv4", tmp_path)
+    run, names = PlannedRun("protonet", 5), []
+    while runner.recipe(run).init:
+        run = runner._initial(run)
+        names.append(Path(run.method).stem)
+    stages = [f"conv4-pretrain-stage{number}" for number in (3, 2, 1)]
+    assert names == ["conv4-protonet-1shot", "conv4-pretrain", *stages]

@@ -145,6 +145,7 @@ def test_settings_that_differ_come_first(make_run: MakeRun) -> None:
     runs = [make_run("proto"), make_run("feat", method="FEAT")]
     (runs[1] / "recipe.toml").write_text(
         'name = "feat"\nseed = 3\naugment = ["flip", "crop"]\n[train.optimiser]\nlr = 0.01\n'
+        '[card]\nsummary = "no setting"\n'
     )
     table = settings_table(compare_results(load_results(runs)))
     assert [column.title for column in table.columns] == ["Setting", "ProtoNet", "FEAT"]

@@ -1,0 +1,64 @@
+"""Recipes: which there are, and what is in one."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from fewset.cli.output import console, echo
+
+PANEL = "Experiments"
+commands = typer.Typer()
+
+
+@commands.command()
+def recipes(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A recipe, or how the names of several begin, such as miniimagenet/conv4; without one, all "
+            "that are shipped are listed."
+        ),
+    ] = None,
+) -> None:
+    """The recipes that come with fewset; of one its card (data, cost, expected figure) and every setting.
+
+    Example: `fewset recipes strokes/feat`
+    """
+    from fewset.experiments.recipes import recipe_path, recipes_directory, shipped_recipes
+
+    beginnings = ("",) if name is None else (f"{name}/", f"{name}-")
+    several = {each: path for each, path in shipped_recipes().items() if each.startswith(beginnings)}
+    if several and (name is None or recipe_path(name) is None):
+        _print_list(several)
+        console.print(f"in {recipes_directory()}")
+    else:
+        _print_recipe(str(name))
+
+
+def _print_list(recipes: dict[str, Path]) -> None:
+    from fewset.experiments.recipes import read_recipe
+
+    for directory, names in groupby(recipes, lambda each: each.rpartition("/")[0]):
+        table = Table(
+            "name", "summary", title=f"{directory}/", title_justify="left", box=None, show_header=False
+        )
+        for name in names:
+            card = read_recipe(recipes[name]).card
+            table.add_row(name.rpartition("/")[2], card.summary if card else "")
+        console.print(table, soft_wrap=False)
+        echo("")
+
+
+def _print_recipe(name: str) -> None:
+    from dataclasses import asdict, replace
+
+    from fewset.experiments.recipes import find_recipe, read_recipe, recipe_text
+
+    recipe = read_recipe(find_recipe(name))
+    for key, value in asdict(recipe.card).items() if recipe.card else ():
+        echo(f"{key + ':':<10}{value or '–'}")
+    echo("")
+    echo(recipe_text(replace(recipe, card=None)))

@@ -1,0 +1,43 @@
+"""`fewset recipes`: the list, one recipe, and what is not one."""
+
+import tomllib
+
+import pytest
+
+from fewset.experiments.recipes import find_recipe, read_recipe, recipe_text, shipped_recipes
+from tests.helpers.command_line import fail, succeed
+
+
+def test_all_recipes_are_listed_by_directory_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.rstrip() for line in succeed("recipes").splitlines()]
+    assert max(map(len, lines[:-1])) <= 80  # the last one is where they are
+    listed, directory = {}, ""
+    for line in filter(None, lines[:-1]):
+        if line.endswith("/"):
+            directory = line
+        else:
+            name, summary = line.split(maxsplit=1)
+            listed[directory + name] = summary
+    assert list(listed) == list(shipped_recipes())
+    assert listed["strokes/feat"] == "FEAT, 5-way 1-shot"
+
+
+def test_a_recipe_is_shown_with_its_card_and_in_full() -> None:
+    output = succeed("recipes", "omniglot/feat-5shot")
+    card, _, text = output.partition("\n\n")
+    assert "cost:     about 4 minutes on 2 cores, after omniglot/protonet-5shot" in card.splitlines()
+    assert card.splitlines()[-1] == "command:  fewset train omniglot/feat-5shot"
+    whole = tomllib.loads(recipe_text(read_recipe(find_recipe("omniglot/feat-5shot"))))
+    assert tomllib.loads(text) == {key: table for key, table in whole.items() if key != "card"}
+
+
+def test_the_beginning_of_a_name_lists_those_that_have_it() -> None:
+    output = succeed("recipes", "omniglot/feat")
+    assert "feat-1shot" in output
+    assert "feat-5shot" in output
+    assert "protonet" not in output
+
+
+def test_what_is_no_recipe_is_refused() -> None:
+    assert "Did you mean 'strokes/feat'?" in fail("recipes", "strokes/fat")
