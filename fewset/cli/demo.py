@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fewset.cli.options import DeviceOption, PluginOption
-from fewset.cli.output import echo
+from fewset.cli.output import echo, resumable
 from fewset.cli.start import start
 
 PANEL = "Experiments"
@@ -26,4 +26,5 @@ def demo(
     start(plugin)
     from fewset.paper.demo import demo as run_demo
 
-    run_demo(out, echo, device)
+    with resumable("the same command goes on from here"):
+        run_demo(out, echo, device)

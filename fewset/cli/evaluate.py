@@ -6,6 +6,7 @@ The options of `eval` are those that all settings share, and those that the prot
 
 import inspect
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from itertools import pairwise
@@ -16,9 +17,9 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from fewset.cli.options import RUNS, DeviceOption, JsonOption, PluginOption, RunArgument
+from fewset.cli.options import PLUGINS, RUNS, DeviceOption, JsonOption, PluginOption, RunArgument
 from fewset.cli.output import echo, print_result
-from fewset.cli.start import load_plugins, start
+from fewset.cli.start import start
 from fewset.runtime.errors import UserError
 
 PANEL = "Experiments"
@@ -29,7 +30,8 @@ class SettingCommand(TyperCommand):
     """`eval`, whose help shows the options of the chosen setting in a section of their own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        start([Path(file) for file in _words_after("--plugin", args)])
+        files = _words_after("--plugin", args) or os.environ.get(PLUGINS, "").split(os.pathsep)
+        start(Path(file) for file in files if file)
         alone = typer.Typer(add_completion=False)
         alone.command("eval")(_with_options(evaluate, next(iter(_words_after("--setting", args)), "")))
         command = get_command(alone)
@@ -62,10 +64,7 @@ def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., N
                     rich_help_panel=f"Options of the setting {name}",
                 )
                 kind = bool | None if hints[field.name] is bool else str | None
-                keyword = inspect.Parameter.KEYWORD_ONLY
-                own.append(
-                    inspect.Parameter(field.name, keyword, default=None, annotation=Annotated[kind, option])
-                )
+                own.append(_keyword(field.name, Annotated[kind, option]))
 
     def command(**words: Any) -> None:
         options = {field.name: words.pop(field.name) for field in own}
@@ -151,7 +150,6 @@ def evaluate(
 @commands.command()
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Two or more runs; the first is the baseline.")],
-    plugin: PluginOption = None,
 ) -> None:
     """Paired differences on the same tasks, with their intervals.
 
@@ -160,7 +158,6 @@ def compare(
     from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
-    load_plugins(plugin)
     if len(runs) < 2:
         raise UserError(f"compare needs two or more runs, got {len(runs)}")
     echo(plain_text(comparison_table(load_results(runs), baseline=0)))

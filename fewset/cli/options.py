@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+RUNS = Path("runs")
+PLUGINS = "FEWSET_PLUGINS"  # a variable with files, as in PATH
 Command = Callable[..., None]
 
 
@@ -32,13 +34,12 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable."),
 ]
-RUNS = Path("runs")
 RunsOption = Annotated[Path, typer.Option(help="Where run directories live.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Start anew over an existing run.")]
 PluginOption = Annotated[
     list[Path] | None,
     typer.Option(
-        envvar="FEWSET_PLUGINS",
+        envvar=PLUGINS,
         help="A Python file with adapters, heads, importers, ... of your own; it is executed. Repeatable.",
     ),
 ]

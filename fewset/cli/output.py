@@ -1,5 +1,7 @@
 """What commands print: text as it is, tables, results of runs; errors and warnings on one line each."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -22,6 +24,15 @@ def print_error(error: Exception | str) -> None:
 
 def print_warning(text: str) -> None:
     _print_aside("[yellow]warning:[/yellow]", " ".join(text.split()))
+
+
+@contextmanager
+def resumable(how_to_go_on: str) -> Iterator[None]:
+    """Ctrl-C within is told with these words."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(how_to_go_on) from None
 
 
 def print_stopped(how_to_go_on: str) -> None:

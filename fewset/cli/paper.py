@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from fewset.cli.options import RUNS, DeviceOption, PluginOption, RunsOption, SetOption, options_of
-from fewset.cli.output import console, echo, make_table
+from fewset.cli.output import console, echo, make_table, resumable
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError, unknown_name
 
@@ -56,12 +56,10 @@ def _study(
     pictures: list[Path] = []
     if not draw:
         runner = StudyRunner(on, runs, overrides or [], tasks, features, device, echo)
-        try:
+        with resumable("the same command goes on from here"):
             plan = studies[name](runner)
             run_study(name, plan, runner, file)
             pictures = plan.pictures(file.parent)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("the same command goes on from here") from None
     written = [*render_study(file), *pictures]
     for shown in study_tables(read_study(file)):
         echo(plain_text(shown))

@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import PluginOption
 from fewset.cli.output import echo
-from fewset.cli.start import load_plugins
 
 PANEL = "Experiments"
 commands = typer.Typer()
@@ -17,7 +15,6 @@ commands = typer.Typer()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
     out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report"),
-    plugin: PluginOption = None,
 ) -> None:
     """One self-contained HTML page with tables and plots, and their files.
 
@@ -25,7 +22,6 @@ def report(
     """
     from fewset.report.page import build_report
 
-    load_plugins(plugin)
     echo(f"report: {build_report(runs, out)}")
 
 
@@ -34,7 +30,6 @@ def results(
     directory: Annotated[Path, typer.Argument(help="The collection.")] = Path("docs/results"),
     add: Annotated[list[Path] | None, typer.Option(help="A finished run to keep; repeatable.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
-    plugin: PluginOption = None,
 ) -> None:
     """Keep the results of runs, and make the page of a collection from its files.
 
@@ -42,7 +37,6 @@ def results(
     """
     from fewset.paper.collection import check_page, keep, write_page
 
-    load_plugins(plugin)
     for kept in keep(add or [], directory):
         echo(f"kept: {kept}")
     if check:

@@ -16,7 +16,7 @@ def start(plugins: Iterable[Path] | None = None) -> None:
 
 
 def load_plugins(plugins: Iterable[Path] | None) -> None:
-    """Load the files that the user named; all that a command needs which only shows results."""
+    """Load the files that the user named; all that a command needs which does not compute."""
     for plugin in plugins or ():
         from fewset.experiments.plugins import load_plugin
 

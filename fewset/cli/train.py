@@ -14,7 +14,7 @@ from fewset.cli.options import (
     SetOption,
     options_of,
 )
-from fewset.cli.output import echo, print_result
+from fewset.cli.output import echo, print_result, resumable
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
 
@@ -57,11 +57,8 @@ def _execute(
             "--set name=NAME where several recipes run, and give each recipe once"
         )
     for recipe, directory in zip(parsed, directories, strict=True):
-        try:
+        with resumable(f"the same command with --resume goes on in {directory}"):
             result = execute(recipe, kind, directory, resume=resume, force=force, device=device, echo=echo)
-        except KeyboardInterrupt:
-            message = f"the same command with --resume goes on in {directory}"
-            raise KeyboardInterrupt(message) from None
         print_result(result)
         echo(f"run: {directory}")
 

@@ -21,11 +21,10 @@ def demo(out: Path, echo: Callable[[str], None], device: str = "auto") -> None:
     for number, name in enumerate(_STAGES, start=1):
         recipe = read_recipe(find_recipe(name))
         echo(f"[{number}/{len(_STAGES)}] {recipe.method}: {name}")
-        if recipe.pretrain is not None:
-            execute(recipe, "pretrain", out / recipe.name, resume=True, device=device, echo=echo)
-        else:
-            execute(recipe, "train", out / recipe.name, resume=True, device=device, echo=echo)
+        execute(recipe, recipe.kind, out / recipe.name, resume=True, device=device, echo=echo)
+        if recipe.kind == "train":
             runs.append(out / recipe.name)
     page = build_report(runs, out)
     echo(plain_text(comparison_table(load_results(runs))))
+    echo(f"runs: {', '.join(map(str, runs))}")
     echo(f"report: {page}")

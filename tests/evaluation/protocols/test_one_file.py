@@ -100,3 +100,11 @@ def test_a_toy_protocol_is_one_short_file_and_everything_knows_it(run: Path, tmp
     assert "--its-option is not an option of the setting standard" in fail(*other)
     quiet = json.loads(succeed(*words, "--quiet", "--json"))
     assert quiet["mean"] == quiet["scores"]["without_noise"]["mean"]
+
+
+def test_a_plugin_named_in_the_variable_brings_its_options(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy.py").write_text(PLUGIN)
+    monkeypatch.setenv("FEWSET_PLUGINS", str(tmp_path / "toy.py"))
+    assert "noise: 3 times" in succeed("eval", run, "--setting", "toy", "--its-option", 3)
