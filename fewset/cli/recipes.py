@@ -1,13 +1,13 @@
 """Recipes: which there are, and what is in one."""
 
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from fewset.cli.output import console, echo
+from fewset.cli.options import PluginOption
+from fewset.cli.output import console, echo, make_table
+from fewset.cli.start import start
 
 PANEL = "Experiments"
 commands = typer.Typer()
@@ -22,18 +22,20 @@ def recipes(
             "that are shipped are listed."
         ),
     ] = None,
+    plugin: PluginOption = None,
 ) -> None:
     """The recipes that come with fewset; of one its card (data, cost, expected figure) and every setting.
 
     Example: `fewset recipes strokes/feat`
     """
+    start(plugin)
     from fewset.experiments.recipes import recipe_path, recipes_directory, shipped_recipes
 
     beginnings = ("",) if name is None else (f"{name}/", f"{name}-")
     several = {each: path for each, path in shipped_recipes().items() if each.startswith(beginnings)}
     if several and (name is None or recipe_path(name) is None):
         _print_list(several)
-        console.print(f"in {recipes_directory()}")
+        echo(f"in {recipes_directory()}")
     else:
         _print_recipe(str(name))
 
@@ -41,15 +43,15 @@ def recipes(
 def _print_list(recipes: dict[str, Path]) -> None:
     from fewset.experiments.recipes import read_recipe
 
-    for directory, names in groupby(recipes, lambda each: each.rpartition("/")[0]):
-        table = Table(
-            "name", "summary", title=f"{directory}/", title_justify="left", box=None, show_header=False
-        )
-        for name in names:
-            card = read_recipe(recipes[name]).card
-            table.add_row(name.rpartition("/")[2], card.summary if card else "")
-        console.print(table, soft_wrap=False)
-        echo("")
+    table, place = make_table("name", "what it is"), ""
+    for name, path in recipes.items():
+        directory, _, member = name.rpartition("/")
+        card = read_recipe(path).card
+        if place != (place := f"{directory}/"):
+            table.add_section()
+            table.add_row(f"[bold]{place}[/bold]")
+        table.add_row(member, card.summary if card else "")
+    console.print(table)
 
 
 def _print_recipe(name: str) -> None:

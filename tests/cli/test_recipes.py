@@ -4,23 +4,31 @@ import tomllib
 
 import pytest
 
-from fewset.experiments.recipes import find_recipe, read_recipe, recipe_text, shipped_recipes
+from fewset.experiments.recipes import (
+    find_recipe,
+    read_recipe,
+    recipe_text,
+    recipes_directory,
+    shipped_recipes,
+)
 from tests.helpers.command_line import fail, succeed
 
 
 def test_all_recipes_are_listed_by_directory_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = [line.rstrip() for line in succeed("recipes").splitlines()]
-    assert max(map(len, lines[:-1])) <= 80  # the last one is where they are
+    *lines, where = succeed("recipes").splitlines()
+    assert max(map(len, lines)) == 80
+    assert where == f"in {recipes_directory()}"
     listed, directory = {}, ""
-    for line in filter(None, lines[:-1]):
-        if line.endswith("/"):
-            directory = line
+    for row in (line for line in lines if line.startswith("│")):
+        name, summary = (cell.strip() for cell in row.strip("│").split("│"))
+        if name.endswith("/"):
+            directory = name
         else:
-            name, summary = line.split(maxsplit=1)
             listed[directory + name] = summary
     assert list(listed) == list(shipped_recipes())
-    assert listed["strokes/feat"] == "FEAT, 5-way 1-shot"
+    for name, summary in listed.items():  # none is broken
+        assert summary == read_recipe(find_recipe(name)).card.summary
 
 
 def test_a_recipe_is_shown_with_its_card_and_in_full() -> None:
