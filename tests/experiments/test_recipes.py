@@ -569,10 +569,17 @@ def test_what_features_do_not_have_is_refused(tmp_path: Path, table: str, messag
 
 
 SMALLEST = ["data.set=tiny", "model.backbone_options.input_size=16", "evaluate.way=3", "evaluate.query=2"]
-SMALLEST_TABLE = ["data.set=tiny-features", "train.validation_way=3"]
+SMALLEST_TABLE = ["data.set=tiny-features"]
 SMALLEST_STAGE = {
-    "pretrain": ["pretrain.init=", "pretrain.epochs=1", "pretrain.batch=3"],
-    "train": ["train.init=", "train.way=3", "train.shot=1", "train.query=2"],
+    "pretrain": ["pretrain.init=", "pretrain.epochs=1", "pretrain.batch=3", "pretrain.validation_query=2"],
+    "train": [
+        "train.init=",
+        "train.way=3",
+        "train.shot=1",
+        "train.query=2",
+        "train.validation_way=3",
+        "train.validation_query=2",
+    ],
 }
 
 
