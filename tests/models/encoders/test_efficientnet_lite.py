@@ -155,7 +155,7 @@ def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(efficientnet_lite, "_weights", lambda *_: tmp_path / "weights.pth")
         other_weights = find_encoder("efficientnet-lite0").digest
-    monkeypatch.setattr(efficientnet_lite, "BICUBIC", 2)
+    monkeypatch.setattr(efficientnet_lite, "BILINEAR", 3)
     other_filter = find_encoder("efficientnet-lite0").digest
     assert len({encoder.digest, other_weights, other_filter}) == 3
 
