@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import torch
 
 from fewset.bench.workers import Repetition, Worker, take_turns
 from fewset.data.images.store import open_set
@@ -19,44 +18,59 @@ META_TRAINING = {"way": 5, "shot": 1, "query": 15}
 Record = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What all parts share: the images, the model with random weights, and how it is measured.
+
+    `size` is in pixels a side, by default 84 or what the set has. `plugins` are files of one's own, which
+    the processes that measure load.
+    """
+
+    data: str = "strokes"
+    backbone: str = "conv4"
+    size: int | None = None
+    repetitions: int = 5
+    device: str = "auto"
+    plugins: tuple[Path, ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of every side that computes."""
+        device = str(pick_device(self.device))
+        return {"data": self.data, "backbone": self.backbone, "size": self.size, "device": device}
+
+
 def bench_evaluate(
-    data: str = "strokes",
-    split: str = "test",
+    setup: Setup,
     *,
-    backbone: str = "conv4",
-    size: int | None = None,
+    split: str = "test",
     run: str | None = None,
     way: int = 5,
     shot: int = 1,
     query: int = 15,
     tasks: int = 10_000,
     published_tasks: int = 10,
-    repetitions: int = 5,
-    device: str = "auto",
-    plugins: Sequence[Path] = (),
 ) -> Record:
     """Score tasks by this engine and in the published way, with the same weights, on the same tasks.
 
     The published way is measured on `published_tasks` in each repetition and extrapolated to all `tasks`.
-    Every part computes on `device`; `plugins` are files of one's own that the workers load.
+    The model is that of a `run`, where one is given.
     """
+    repetitions = setup.repetitions
     measured = (repetitions + 1) * published_tasks
     if measured > tasks:
         raise UserError(
             f"{repetitions} repetitions (and one to warm up) of {published_tasks} tasks are {measured}, "
             f"but only {tasks} are scored; lower --published-tasks or --repetitions"
         )
-    where = pick_device(device)
-    options = {"data": data, "split": split, "backbone": backbone, "size": size, "device": str(where)}
-    options |= {"run": run, "way": way, "shot": shot, "query": query, "tasks": tasks}
+    options = {**setup.options, "split": split, "run": run}
+    options |= {"way": way, "shot": shot, "query": query, "tasks": tasks}
     (engine, published), record = _measure(
+        setup,
         {
             "this engine": ("engine", options, True),
             "published way": ("published", {**options, "each": published_tasks}, False),
         },
-        repetitions,
-        where,
-        plugins,
     )
     share = tasks / published_tasks
     record["part"], record["options"] = "evaluate", {**options, "published_tasks": published_tasks}
@@ -90,28 +104,16 @@ def bench_evaluate(
     return record
 
 
-def bench_train(
-    data: str = "strokes",
-    *,
-    backbone: str = "conv4",
-    size: int | None = None,
-    batch: int = 128,
-    steps: int = 1,
-    repetitions: int = 5,
-    device: str = "auto",
-    plugins: Sequence[Path] = (),
-) -> Record:
+def bench_train(setup: Setup, *, batch: int = 128, steps: int = 1) -> Record:
     """A step of pre-training and one of meta-training, against the plain default of PyTorch."""
-    where = pick_device(device)
-    options = {"data": data, "backbone": backbone, "size": size, "device": str(where)}
-    options |= {"batch": batch, "steps": steps}
+    options = {**setup.options, "batch": batch, "steps": steps}
     sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
     names = {"pretrain": "pre-training", "train": "meta-training"}
     for kind, name in names.items():
         stage = {**options, "kind": kind, **(META_TRAINING if kind == "train" else {})}
         sides[f"{name}, this engine"] = ("training", {**stage, "plain": False}, True)
         sides[f"{name}, plain default"] = ("training", {**stage, "plain": True}, False)
-    measured, record = _measure(sides, repetitions, where, plugins)
+    measured, record = _measure(setup, sides)
     record["part"], record["options"] = "train", options
     record["ratios"] = [
         _ratio(
@@ -124,33 +126,18 @@ def bench_train(
     return record
 
 
-def bench_data(
-    data: str = "strokes",
-    *,
-    backbone: str = "conv4",
-    size: int | None = None,
-    batch: int = 128,
-    steps: int = 1,
-    images: int = 200,
-    repetitions: int = 5,
-    device: str = "auto",
-    plugins: Sequence[Path] = (),
-) -> Record:
+def bench_data(setup: Setup, *, batch: int = 128, steps: int = 1, images: int = 200) -> Record:
     """Batches for pre-training against its steps; and the import of a folder of JPEG files."""
-    where = pick_device(device)
-    options = {"data": data, "backbone": backbone, "size": size, "device": str(where)}
-    options |= {"batch": batch, "steps": steps}
+    options = {**setup.options, "batch": batch, "steps": steps}
     training = {**options, "kind": "pretrain", "plain": False}
     (inputs, steps_taken), record = _measure(
+        setup,
         {
             "input path of pre-training": ("input", options, True),
             "step of pre-training, with its input": ("training", training, True),
         },
-        repetitions,
-        where,
-        plugins,
     )
-    _, imported = _measure({"import of JPEG files": ("import", {"images": images}, True)}, repetitions, where)
+    _, imported = _measure(setup, {"import of JPEG files": ("import", {"images": images}, True)})
     record["sides"] += imported["sides"]
     record["part"], record["options"] = "data", {**options, "images": images}
     record["ratios"] = [
@@ -167,10 +154,7 @@ def bench_data(
 
 
 def _measure(
-    sides: dict[str, tuple[str, dict[str, Any], bool]],
-    repetitions: int,
-    device: torch.device,
-    plugins: Sequence[Path] = (),
+    setup: Setup, sides: dict[str, tuple[str, dict[str, Any], bool]]
 ) -> tuple[list[list[Repetition]], Record]:
     """The repetitions of each side, and the beginning of the record: sides, machine, command."""
     for _, options, _ in sides.values():
@@ -178,17 +162,17 @@ def _measure(
             open_set(options["data"])  # made before the workers would make it all at once
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(Worker(side, options, tuned=tuned, plugins=plugins))
+            stack.enter_context(Worker(side, options, tuned=tuned, plugins=setup.plugins))
             for side, options, tuned in sides.values()
         ]
-        measured = take_turns(workers, repetitions)
+        measured = take_turns(workers, setup.repetitions)
         ends = [worker.finish() for worker in workers]
     machine = ends[0]["machine"]  # of a tuned process: with the number of threads that it took
     record: Record = {
         "format": FORMAT,
         "part": "",
         "options": {},
-        "repetitions": repetitions,
+        "repetitions": setup.repetitions,
         "sides": [
             {
                 "side": name,
@@ -201,7 +185,7 @@ def _measure(
         ],
         "command": command_line(),
         "commit": machine.pop("commit"),
-        "machine": {**machine, "device": device_name(device)},
+        "machine": {**machine, "device": device_name(pick_device(setup.device))},
     }
     return measured, record
 

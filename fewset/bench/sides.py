@@ -83,8 +83,8 @@ def _activate_first(block: nn.Sequential) -> None:
             block[place], block[place + 1] = activation, pool
 
 
-class Engine:
-    """Embed a split once, then score every task on the table."""
+class Scoring:
+    """A model, and the tasks of a split that it is scored on."""
 
     def __init__(
         self,
@@ -100,6 +100,10 @@ class Engine:
         self.selection: Selection = self.images.select(split)
         self.model = model_for(self.images, backbone, size, device, run)
 
+
+class Engine(Scoring):
+    """Embed a split once, then score every task on the table."""
+
     def __call__(self) -> Repetition:
         began = clock(self.model)
         features = embed_images(self.model, self.images.images, self.selection.rows)
@@ -114,28 +118,17 @@ class Engine:
         }
 
 
-class Published:
+class Published(Scoring):
     """Each task decodes its images from files in memory and embeds them anew.
 
     The files are PNG: they keep every pixel, so that both sides see the same images.
     """
 
-    def __init__(
-        self,
-        data: str,
-        split: str,
-        backbone: str,
-        size: int | None,
-        device: str,
-        run: str | None,
-        each: int,
-        **spec: int,
-    ) -> None:
-        self.images, self.spec, self.each = open_set(data), TaskSpec(**spec), each
-        self.selection = self.images.select(split)
+    def __init__(self, each: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.each, self.done = each, 0
         self.index = class_index(self.selection)
-        self.model = PlainModel(model_for(self.images, backbone, size, device, run)).eval()
-        self.done = 0
+        self.model = PlainModel(self.model).eval()
 
     def __call__(self) -> Repetition:
         """The next `each` tasks."""

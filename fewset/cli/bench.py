@@ -37,12 +37,12 @@ def _measure(
 
     The processes that measure tune themselves, or not, and load the plugins: this one does neither.
     """
-    from fewset.bench.parts import PARTS
+    from fewset.bench.parts import PARTS, Setup
     from fewset.bench.records import record_text
     from fewset.runtime.files import write_json
 
-    shared = {"backbone": backbone, "size": size, "repetitions": repetitions, "device": device}
-    record = PARTS[part](data, **shared, **own, plugins=plugin or ())
+    setup = Setup(data, backbone, size, repetitions, device, tuple(plugin or ()))
+    record = PARTS[part](setup, **own)
     if out is not None:
         write_json(out, record)
     if as_json:

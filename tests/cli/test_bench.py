@@ -1,6 +1,7 @@
 """The options of `fewset bench` reach what measures, and the record is where it was asked for."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytes
     record = json.loads((KEPT / f"{part}.json").read_text())
     given: dict[str, Any] = {}
 
-    def measure(data: str, **options: Any) -> dict[str, Any]:
-        given.update(options, data=data)
+    def measure(setup: parts.Setup, **options: Any) -> dict[str, Any]:
+        given.update(options, **asdict(setup))
         return record
 
     monkeypatch.setitem(parts.PARTS, part, measure)
@@ -37,7 +38,7 @@ def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytes
     out, plugins = tmp_path / "records" / "one.json", [tmp_path / "a.py", tmp_path / "b.py"]
     words += ["--data", "tiny", "--out", out, "--plugin", plugins[0], "--plugin", plugins[1]]
     output = succeed("bench", part, *words)
-    assert given == {"data": "tiny", "plugins": plugins, **OWN[part], **SHARED}
+    assert given == {"data": "tiny", "plugins": tuple(plugins), **OWN[part], **SHARED}
     assert json.loads(out.read_text()) == record
     assert output.endswith(f"record: {out}\n")
     assert json.loads(succeed("bench", part, *words, "--json")) == record
