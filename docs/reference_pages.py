@@ -14,6 +14,7 @@ from pkgutil import walk_packages
 from typing import Any, get_args, get_type_hints
 
 import typer
+from recipe_pages import recipe_page
 
 import fewset
 from fewset.cli.app import app
@@ -28,6 +29,7 @@ def write(directory: Path) -> None:
     pages = {
         "python.rst": python_page(),
         "command-line.md": command_page(),
+        "recipes.md": recipe_page(),
         **{f"{kind}s.rst": member_page(registry, public) for kind, registry in Registry.kinds.items()},
         "types.rst": types_page(listed),
     }

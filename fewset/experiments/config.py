@@ -19,16 +19,15 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which imported image set, and which of its domains (all when none is named).
+    """What the run is trained and scored on.
 
-    With the backbone "features" `set` is a table of features. `hold_out` is the share of each train class
-    that is not trained on, drawn with the recipe's seed: the generalised setting takes its queries of the
-    seen classes from it.
+    The items that `hold_out` leaves out are drawn with the recipe's seed. The generalised setting takes its
+    queries of the seen classes from them.
     """
 
-    set: str = "strokes"
-    domain: str | None = None
-    hold_out: float = 0.0
+    set: str = "strokes"  # an imported image set; with the backbone "features" a table of features
+    domain: str | None = None  # one domain of the set; all when absent
+    hold_out: float = 0.0  # the share of each train class that is not trained on
 
     def __post_init__(self) -> None:
         if not 0 <= self.hold_out < 1:
@@ -37,17 +36,17 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Names of the parts and their options (the keyword arguments of the part's class)."""
+    """The parts of the model by name, each with its options: the keyword arguments of its class."""
 
-    backbone: str = "conv4"
-    backbone_options: Options = field(default_factory=dict)
-    adapter: str = "identity"
-    adapter_options: Options = field(default_factory=dict)
-    head: str = "prototype"
-    head_options: Options = field(default_factory=dict)
-    average: Average = "pre"
-    transductive: bool = False
-    test_time_flip: bool = False  # embed, outside training, the mean of each image and its mirror image
+    backbone: str = "conv4"  # what embeds the images
+    backbone_options: Options = field(default_factory=dict)  # of the backbone
+    adapter: str = "identity"  # the set-to-set function
+    adapter_options: Options = field(default_factory=dict)  # of the adapter
+    head: str = "prototype"  # what turns adapted prototypes and queries into predictions
+    head_options: Options = field(default_factory=dict)  # of the head
+    average: Average = "pre"  # shots become one before ("pre") or after ("post") the adaptation
+    transductive: bool = False  # the queries of a task inform its adaptation
+    test_time_flip: bool = False  # outside training, embed the mean of each image and its mirror image
     maml: MamlConfig | None = None  # replaces adapter and head
 
     renamed: ClassVar = {"mirror": "test_time_flip"}
@@ -62,12 +61,12 @@ class ModelConfig:
 class EvaluateConfig:
     """The tasks that a finished run is scored on."""
 
-    split: str = "test"
-    way: int = 5
-    shot: int = 1
-    query: int = 15
-    tasks: int = 10_000
-    seed: int = 0
+    split: str = "test"  # train, val or test
+    way: int = 5  # classes in a task
+    shot: int = 1  # labelled items a class
+    query: int = 15  # queries a class
+    tasks: int = 10_000  # how many tasks
+    seed: int = 0  # of the tasks
 
     def __post_init__(self) -> None:
         _ = self.spec  # refuses what cannot be, now and not after the training
@@ -83,7 +82,7 @@ class Card:
 
     summary: str = ""  # what the recipe is
     data: str = ""  # the command that imports it
-    cost: str = ""
+    cost: str = ""  # time, and on what machine
     expected: str = ""  # the figure, and whose it is
     command: str = ""  # `fewset train NAME` or `fewset pretrain NAME` when empty
 
@@ -92,9 +91,9 @@ class Card:
 class Recipe:
     """One run. It has either a `[pretrain]` table, for `fewset pretrain`, or a `[train]` table."""
 
-    name: str
+    name: str  # of the run directory; by default that of the recipe
     method: str = ""  # what tables call it; the adapter's name when empty
-    seed: int = 0
+    seed: int = 0  # of weights, tasks and augmentation
     card: Card | None = field(default=None, compare=False)  # another card is not another recipe
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)

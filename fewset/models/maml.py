@@ -20,15 +20,15 @@ Parameters = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class MamlConfig:
-    """The inner loop: `steps` of plain gradient descent on the support's cross-entropy, at the rate `lr`.
+    """The inner loop of MAML, in place of adapter and head: gradient descent on the support's cross-entropy.
 
-    `second_order` differentiates through these steps; the first-order version takes the gradient of the
-    query loss at the adapted weights as that at the initial ones.
+    The first-order version takes the gradient of the query loss at the adapted weights as that at the initial
+    ones.
     """
 
-    steps: int = 5
-    lr: float = 0.01
-    second_order: bool = True
+    steps: int = 5  # of gradient descent
+    lr: float = 0.01  # their rate
+    second_order: bool = True  # differentiate through the steps
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.lr <= 0:

@@ -33,30 +33,29 @@ from fewset.training.optimiser import OptimiserConfig, build_optimiser
 class TrainConfig:
     """Meta-training. The defaults are the authors' for FEAT with the ConvNet, 1 shot, on miniImageNet.
 
-    `init` is where the weights start from: the name of a run beside this one, a run directory, a weights
-    file or the name of a released model; "" starts from random weights. With 0 epochs the weights stay as
-    they are (a baseline).
+    `init` is the name of a run beside this one, a run directory, a weights file or the name of a released
+    model.
     """
 
-    init: str = ""
-    way: int = 5
-    shot: int = 1
-    query: int = 15
-    epochs: int = 200
-    tasks_per_epoch: int = 100
-    tasks_per_step: int = 1
-    augment: tuple[str, ...] = ()
+    init: str = ""  # where the weights start from; random ones when empty
+    way: int = 5  # classes in a task
+    shot: int = 1  # labelled images a class
+    query: int = 15  # queries a class
+    epochs: int = 200  # with 0 the weights stay as they are (a baseline)
+    tasks_per_epoch: int = 100  # validation comes after each epoch
+    tasks_per_step: int = 1  # of all processes together
+    augment: tuple[str, ...] = ()  # steps from resized_crop, color_jitter, flip and pad_crop
     rotation_classes: float = 0.0  # the share of a task's classes that are shown rotated, as new classes
     balance: float = 0.0  # weight of the contrastive term
-    contrastive_temperature: float = 16.0
-    contrastive_scored: Scored = "adapted"
+    contrastive_temperature: float = 16.0  # of the contrastive term
+    contrastive_scored: Scored = "adapted"  # which instances the contrastive term scores
     freeze_backbone: bool = False  # only adapter and head learn; each image is embedded once
-    frozen_blocks: int = 0  # so many first blocks of the backbone stay as they are, computed once an image
+    frozen_blocks: int = 0  # how many first blocks of the ConvNet stay as they are, computed once an image
     freeze_batchnorm: bool = False  # keep BatchNorm's statistics; the authors advise it for WRN
     precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
-    validation_tasks: int = 600
-    validation_way: int = 5
-    validation_query: int = 15
+    validation_tasks: int = 600  # tasks of the val split that choose the best weights
+    validation_way: int = 5  # their classes
+    validation_query: int = 15  # and queries a class
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
     renamed: ClassVar = {"turned": "rotation_classes"}

@@ -13,14 +13,14 @@ from fewset.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """`lr` is the backbone's rate; adapter, head and classifier learn with `other_lr_scale` times it."""
+    """Adam or stochastic gradient descent, and how the learning rate changes."""
 
-    kind: Literal["adam", "sgd"] = "adam"
-    lr: float = 1e-4
-    other_lr_scale: float = 10.0
-    weight_decay: float = 0.0
-    momentum: float = 0.9  # sgd only, with Nesterov's correction
-    schedule: Literal["constant", "step", "milestones", "cosine"] = "step"
+    kind: Literal["adam", "sgd"] = "adam"  # sgd has Nesterov's momentum
+    lr: float = 1e-4  # the learning rate of the backbone
+    other_lr_scale: float = 10.0  # adapter, head and classifier learn with so many times that rate
+    weight_decay: float = 0.0  # L2 penalty
+    momentum: float = 0.9  # of sgd
+    schedule: Literal["constant", "step", "milestones", "cosine"] = "step"  # how the rate changes
     gamma: float = 0.5  # factor of "step" and "milestones"
     step_size: int = 20  # epochs between two drops of "step"
     milestones: tuple[int, ...] = ()  # epochs at which "milestones" drops

@@ -24,19 +24,19 @@ from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """The defaults are those of the paper's ConvNet on miniImageNet.
+    """Pre-training of the backbone. The defaults are those of the paper's ConvNet on miniImageNet.
 
-    `init` is where the backbone starts from, as in meta-training: another pre-training at a smaller image
-    size, for example, which costs a fraction. With 0 epochs its weights stay as they are.
+    `init` is as in meta-training: another pre-training on smaller images, for example, which costs a
+    fraction.
     """
 
-    init: str = ""
-    epochs: int = 800
-    batch: int = 128
-    augment: tuple[str, ...] = ("resized_crop", "color_jitter", "flip")
-    validation_tasks: int = 200
-    validation_query: int = 15
-    label_smoothing: float = 0.0
+    init: str = ""  # where the backbone starts from; random weights when empty
+    epochs: int = 800  # with 0 the weights of `init` stay as they are
+    batch: int = 128  # images in a step, of all processes together
+    augment: tuple[str, ...] = ("resized_crop", "color_jitter", "flip")  # as in meta-training; or pad_crop
+    validation_tasks: int = 200  # 1-shot tasks over all val classes that choose the best weights
+    validation_query: int = 15  # queries a class in these
+    label_smoothing: float = 0.0  # of the classification loss
     precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     optimiser: OptimiserConfig = field(
         default_factory=lambda: OptimiserConfig(
