@@ -99,23 +99,30 @@ def describe() -> dict[str, str | int]:
     }
 
 
-def commit() -> str:
-    """The commit of the source tree that this package runs from, or "unknown" for an installed wheel."""
-    tree = Path(__file__).resolve().parents[2]
+def commit(file: Path = Path(__file__)) -> str:
+    """The commit of the source tree that this package runs from, or "unknown" for an installed wheel.
+
+    `file` is that of this module in the tree. It must be one that the tree's repository keeps: a wheel may
+    have been installed into the working tree of another one.
+    """
+    file = file.resolve()
+    tree = file.parents[2]
     if not (tree / ".git").exists():
         return "unknown"
-    git = ["git", "-C", str(tree)]
+    # Within a hook of git, such variables name the repository of the hook.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(tree), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return done.stdout.strip()
+
     try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "--untracked-files=no"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        git("ls-files", "--error-unmatch", str(file))
+        head, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return head.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+    return head + ("+changes" if changed else "")
 
 
 def _version(package: str) -> str:

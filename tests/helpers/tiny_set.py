@@ -24,3 +24,20 @@ def make_tiny_set() -> ImageSet:
     ) as draft:
         draft.images[:] = np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8)
     return open_set("tiny")
+
+
+def spoiled_copy(images: ImageSet, name: str, rows: np.ndarray) -> ImageSet:
+    """The same set under another name, with noise in place of some images."""
+    with write_store(
+        set_path(name),
+        size=images.images.shape[1],
+        labels=images.labels,
+        class_names=images.class_names,
+        splits=images.splits,
+        domains=images.domains,
+        domain_names=images.domain_names,
+        source="made by a test",
+    ) as draft:
+        draft.images[:] = images.images
+        draft.images[rows] = np.random.default_rng(1).integers(0, 256, draft.images[rows].shape)
+    return open_set(name)
