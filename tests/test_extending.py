@@ -1,6 +1,5 @@
 """The examples of the guide to extending fewset work as written."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,12 @@ from fewset.experiments.plugins import load_plugin
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
 from fewset.models.heads import HEADS
-
-GUIDE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+from tests.helpers.guides import blocks
 
 
 @pytest.fixture(autouse=True)
 def _plugins(tmp_path: Path) -> None:
-    examples = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+    examples = blocks("docs/extending.md", "python")
     assert len(examples) == 4
     for number, example in enumerate(examples):
         plugin = tmp_path / f"example{number}.py"

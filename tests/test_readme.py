@@ -1,9 +1,6 @@
 """The examples of the README work as written."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,22 +10,14 @@ from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import save_weights
 from tests.helpers.command_line import PRETRAIN, TRAIN, options, succeed
+from tests.helpers.guides import ROOT, blocks, example
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    found = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
-    return [text for name, text in found if name == language]
-
-
-def adapter_example() -> str:
-    (example,) = (block for block in blocks("python") if "register_adapter" in block)
-    return example
+README = (ROOT / "README.md").read_text()
+ADAPTER = example("README.md", "register_adapter")
 
 
 def test_the_adapter_example_is_under_thirty_lines() -> None:
-    assert len(adapter_example().splitlines()) < 30
+    assert len(ADAPTER.splitlines()) < 30
 
 
 @pytest.mark.usefixtures("tiny_set")
@@ -36,8 +25,10 @@ def test_the_adapter_example_trains_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("mean_shift.py").write_text(adapter_example())
-    (command,) = (line for block in blocks("") for line in block.splitlines() if "--plugin" in line)
+    Path("mean_shift.py").write_text(ADAPTER)
+    (command,) = (
+        line for block in blocks("README.md", "") for line in block.splitlines() if "--plugin" in line
+    )
     succeed("pretrain", "strokes/pretrain", *options(PRETRAIN))
     succeed(*command.split()[1:], *options([*TRAIN, "train.tasks_per_epoch=7"]))
     succeed("eval", "runs/mean-shift", "--plugin", "mean_shift.py", "--way", 2)
@@ -48,25 +39,9 @@ def test_the_adapter_example_trains_from_the_command_line(
     assert not torch.allclose(model.adapter.amount, torch.full((64,), 0.1))  # it learnt
 
 
-def test_the_adapter_example_passes_the_contract_tests(tmp_path: Path) -> None:
-    plugin = tmp_path / "mean_shift.py"
-    plugin.write_text(adapter_example())
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    process = subprocess.run(
-        [*command, "tests/models/adapters/test_contract.py", "-k", "mean-shift"],
-        env=os.environ | {"FEWSET_PLUGINS": str(plugin)},
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stdout
-    assert re.search(r"\d+ passed", process.stdout)
-
-
 def test_every_link_leads_somewhere() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (Path(__file__).parents[1] / target).exists(), target
+        assert (ROOT / target).exists(), target
 
 
 def test_the_demo_table_is_that_of_the_published_results() -> None:
@@ -74,11 +49,11 @@ def test_the_demo_table_is_that_of_the_published_results() -> None:
     from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
-    kept = Path(__file__).parents[1] / "docs" / "results" / "strokes"
+    kept = ROOT / "docs" / "results" / "strokes"
     table = plain_text(
         comparison_table(load_results([kept / "strokes-protonet", kept / "strokes-feat"]))
     ).strip()
-    assert any(table in block for block in blocks(""))
+    assert any(table in block for block in blocks("README.md", ""))
 
 
 @pytest.mark.usefixtures("tiny_set")
@@ -86,12 +61,12 @@ def test_the_python_example_scores_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As written, but with random weights, and on small tasks of a small set."""
-    (example,) = (block for block in blocks("python") if "evaluate" in block)
+    code = example("README.md", "evaluate")
     monkeypatch.chdir(tmp_path)
     config = ModelConfig(backbone_options={"input_size": 16}, adapter="attention")
     save_weights(build_model(config), config, Path("fewset-demo/strokes-feat/model.safetensors"))
     for given, small in (('"strokes"', '"tiny"'), ("query=15", "query=5"), ("10_000", "11")):
-        assert given in example
-        example = example.replace(given, small)
-    exec(example, {})
+        assert given in code
+        code = code.replace(given, small)
+    exec(code, {})
     assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d %\n", capsys.readouterr().out)

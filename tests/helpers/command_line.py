@@ -1,4 +1,9 @@
-"""Commands called in this process, as a user types them; and recipes made tiny."""
+"""Commands as a user types them, called in this process or in a new one; and recipes made tiny."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
@@ -48,3 +53,15 @@ def fail(*words: object) -> str:
         return str(result.exception)
     assert result.exit_code == 2, result.output
     return result.output
+
+
+def fewset_in_a_new_process(*words: object, beside: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command with nothing loaded before; `beside` is a directory of packages that are installed too."""
+    paths = [*([str(beside)] if beside else []), str(Path(__file__).parents[2])]
+    return subprocess.run(
+        [sys.executable, "-m", "fewset", *map(str, words)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

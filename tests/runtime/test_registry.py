@@ -1,8 +1,6 @@
 """One registry for all kinds: a name is given once, and installed packages bring members of their own."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from fewset.models.encoders import ENCODERS, register_encoder
 from fewset.models.heads import HEADS, register_head
 from fewset.runtime.errors import UserError
 from fewset.runtime.registry import Registry
+from tests.helpers.command_line import fewset_in_a_new_process
 
 REGISTER = {
     "adapter": (ADAPTERS, register_adapter),
@@ -85,20 +84,9 @@ def install(directory: Path, code: str) -> None:
     (information / "entry_points.txt").write_text("[fewset.plugins]\nafar = from_afar\n")
 
 
-def fewset_beside(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    paths = [str(directory), str(Path(__file__).parents[2])]
-    return subprocess.run(
-        [sys.executable, "-m", "fewset", *words],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_an_installed_package_brings_members(tmp_path: Path) -> None:
     install(tmp_path, MEMBER)
-    process = fewset_beside(tmp_path, "params")
+    process = fewset_in_a_new_process("params", beside=tmp_path)
     assert process.returncode == 0, process.stderr
     assert re.search(r"from-afar\W+0\W+0\W", process.stdout)
     assert "attention" in process.stdout
@@ -117,7 +105,7 @@ def test_an_installed_package_brings_members(tmp_path: Path) -> None:
 )
 def test_a_broken_package_is_named_on_one_line(tmp_path: Path, code: str, said: str) -> None:
     install(tmp_path, code)
-    process = fewset_beside(tmp_path, "params")
+    process = fewset_in_a_new_process("params", beside=tmp_path)
     assert process.returncode == 2
     assert process.stderr.startswith(
         "error: the plugin 'afar' (from_afar) of the installed package 'from-afar'"

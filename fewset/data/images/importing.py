@@ -80,6 +80,11 @@ def import_set(
         entries = _with_splits(importer.entries(opened), seed, importer.shares)
         if not entries:
             raise UserError(f"there are no images in {source}")
+        for entry in entries:
+            if not entry.class_name:
+                raise UserError(
+                    f"{entry.file} in {source} has no class in the layout {kind}; move or remove it"
+                )
         # By split, then class: each is one piece of the file. By code point: the same on every machine.
         entries.sort(key=lambda entry: (SPLITS.index(entry.split), entry.class_name, entry.file))
         class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)

@@ -50,6 +50,16 @@ def test_only_the_first_bad_images_are_listed(tmp_path: Path) -> None:
     assert "and 25 more" in str(caught.value)
 
 
+def test_an_image_without_a_class_is_refused(tmp_path: Path) -> None:
+    @register_importer("nameless")
+    def entries(source: Any) -> list[Entry]:
+        return [Entry(file, "") for file in source.files]
+
+    with pytest.raises(UserError, match=r"c0/0\.png in .*pets has no class in the layout nameless; move or"):
+        import_set("nameless", as_directory(folder(), tmp_path), size=11)
+    assert_nothing_was_written()
+
+
 @both
 def test_bad_images_are_skipped_on_request(tmp_path: Path, write: Write) -> None:
     tree = {**folder(), **BROKEN}

@@ -71,6 +71,8 @@ class Reader(Sequence[Image.Image]):
         return self.count
 
     def __getitem__(self, index: int) -> Image.Image:  # type: ignore[override]
+        if index >= self.count:
+            raise IndexError(index)
         self.read.append(index)
         return photograph(index % 3, 11, 13)
 

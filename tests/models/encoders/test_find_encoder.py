@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import fewset
 from fewset.models.encoders import ENCODERS, Encoder, find_encoder, is_encoder
 from fewset.runtime.errors import UserError
 from tests.helpers.encoders import photograph
+from tests.helpers.guides import example
 
 
 def test_auto_is_the_one_that_comes_with_the_package() -> None:
@@ -19,9 +19,7 @@ def test_auto_is_the_one_that_comes_with_the_package() -> None:
 
 
 def test_the_encoder_of_the_guide() -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "encoders.md").read_text(encoding="utf-8")
-    _, _, own = guide.partition("## Your own encoder")
-    exec(own.split("```python\n")[1].split("```")[0], {})
+    exec(example("docs/encoders.md", "register_encoder"), {})
     encoder = find_encoder("brightness", "cpu")
     assert isinstance(encoder, Encoder)
     assert encoder.device == torch.device("cpu")
