@@ -101,7 +101,11 @@ def test_frozen_batchnorm_keeps_its_statistics(runs: Path) -> None:
 
 # One domain
 
-SIMPLESHOT = {**TRAIN, "name": "simpleshot", "model": {**MODEL, "head": "simple_shot"}}
+SIMPLESHOT = {
+    **TRAIN,
+    "name": "simpleshot",
+    "model": {**MODEL, "head": "simple_shot", "head_options": {"transform": "cl2n"}, "average": "post"},
+}
 every_stage = pytest.mark.parametrize(
     "table",
     [PRETRAIN, TRAIN, FROZEN, PARTLY, SIMPLESHOT],
