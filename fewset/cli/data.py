@@ -204,5 +204,7 @@ def _print_table(features: "FeatureTable") -> None:
         sizes = (f"{(features.setups == number).sum():,} for {SETUPS[number]}" for number in (1, 2))
         echo(f"setups: {', '.join(sizes)} (classes)")
     echo(f"{features.dim:,} numbers a row; source: {manifest['source']}")
+    for what, digest in manifest.get("made_from", {}).items():
+        echo(f"{what.replace('_', ' ')}: {digest}")
     echo(f"digest: {features.digest}")
     echo(f"path: {features.path}")

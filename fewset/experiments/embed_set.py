@@ -1,22 +1,32 @@
-"""Embeddings as a file of features, which `fewset data import features` takes, and any other program."""
+"""The embeddings of an image set: as a file of features, which any program takes, or as a table at once.
+
+Both say what made them: the digests of the weights and of the images.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Int64
 
 from fewset.data.features.array_files import check_name, write_arrays
+from fewset.data.features.importer import query_roles
+from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
 from fewset.data.images.store import SPLITS, ImageSet, open_set
 from fewset.evaluation.embedding import embed_images
+from fewset.experiments.evaluate import command_line
 from fewset.experiments.recipes import read_recipe
-from fewset.experiments.run_directory import RECIPE
+from fewset.experiments.result import file_digest
+from fewset.experiments.run_directory import RECIPE, WEIGHTS
 from fewset.experiments.weights import load
-from fewset.models.model import image_embedder
-from fewset.models.task_model import TaskModel
+from fewset.models.model import FewShotModel, image_embedder
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
+
+OF_A_RUN = "run "
+"""How the source of a table begins that was made from a run at once."""
 
 _ROWS = 1024  # images embedded before their embeddings are written
 
@@ -42,23 +52,73 @@ def embed_set(
     check_name(out)
     if out.exists():
         raise UserError(f"{out} exists; choose another name, or remove it first")
+    model, images = _open(run, data, device)
+    splits = [split] if split else [name for name in SPLITS if val or name != "val"]
+    items = _items(images, splits)
+    columns = {
+        "labels": items.labels,
+        "class_names": np.array(items.class_names),
+        **(
+            _setups(items.split_of)
+            if val
+            else {"class_split": np.where(items.split_of == 0, "seen", "unseen")}
+        ),
+        **{key: np.array([digest]) for key, digest in made_from(run, images).items()},
+    }
+    write_arrays(out, columns, (len(items.rows), model.dim), _pieces(model, images, items.rows))
+    return len(items.rows), model.dim
+
+
+def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
+    """The run's own image set as a table of features, in place of one of that name if there is one.
+
+    It holds what `embed_set` writes and `import_features` makes of that. It appears when it is complete.
+    """
+    model, images = _open(run, None, device)
+    items = _items(images, ["train", "test"])
+    write_features(
+        table_path(name),
+        _pieces(model, images, items.rows),
+        dim=model.dim,
+        labels=items.labels,
+        roles=query_roles(items.labels, items.class_names),
+        class_names=items.class_names,
+        unseen=items.split_of != 0,
+        setups=np.zeros(len(items.class_names), dtype=np.int64),
+        source=f"{OF_A_RUN}{run.absolute()}",
+        command=command_line(),
+        made_from=made_from(run, images),
+    )
+    return open_features(name)
+
+
+def made_from(run: Path, images: ImageSet) -> dict[str, str]:
+    """What the embeddings of images by a run depend on."""
+    return {"weights_digest": file_digest(run / WEIGHTS), "images_digest": images.digest}
+
+
+def _open(run: Path, data: str | None, device: str) -> tuple[FewShotModel, ImageSet]:
     if not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    recipe = read_recipe(run / RECIPE)
     model = image_embedder(load(run), "fewset embed").to(pick_device(device))
-    images = open_set(data or recipe.data.set)
-    splits = [split] if split else [name for name in SPLITS if val or name != "val"]
+    return model, open_set(data or read_recipe(run / RECIPE).data.set)
+
+
+class _Items(NamedTuple):
+    rows: Int64[np.ndarray, "items"]
+    labels: Int64[np.ndarray, "items"]
+    class_names: list[str]
+    split_of: Int64[np.ndarray, "classes"]
+    """A number into `SPLITS` for each class."""
+
+
+def _items(images: ImageSet, splits: list[str]) -> _Items:
+    """The items of these splits, one after the other, and the classes that they are of."""
     rows = np.concatenate([images.select(name).rows for name in splits])
     classes, labels = np.unique(images.labels[rows], return_inverse=True)
     split_of = np.zeros(len(classes), dtype=np.int64)
     split_of[labels] = images.splits[rows]
-    columns = {
-        "labels": labels,
-        "class_names": np.array(images.class_names)[classes],
-        **(_setups(split_of) if val else {"class_split": np.where(split_of == 0, "seen", "unseen")}),
-    }
-    write_arrays(out, columns, (len(rows), model.dim), _pieces(model, images, rows))
-    return len(rows), model.dim
+    return _Items(rows, labels, [images.class_names[number] for number in classes], split_of)
 
 
 def _setups(split_of: Int64[np.ndarray, "classes"]) -> dict[str, Int64[np.ndarray, "_"]]:
@@ -72,7 +132,7 @@ def _setups(split_of: Int64[np.ndarray, "classes"]) -> dict[str, Int64[np.ndarra
 
 
 def _pieces(
-    model: TaskModel, images: ImageSet, rows: Int64[np.ndarray, "n"]
+    model: FewShotModel, images: ImageSet, rows: Int64[np.ndarray, "n"]
 ) -> Iterator[Float32[np.ndarray, "_ D"]]:
     with progress("embedding", len(rows)) as advance:
         for first in range(0, len(rows), _ROWS):

@@ -13,7 +13,13 @@ from fewset.evaluation.embedding import embed_images
 from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import check_evaluation, evaluate_run
-from fewset.experiments.initial import check_held_out, describe_start, find_init
+from fewset.experiments.initial import (
+    changes_since,
+    check_held_out,
+    describe_start,
+    find_init,
+    made_of,
+)
 from fewset.experiments.recipes import read_recipe, recipe_text
 from fewset.experiments.result import Result, file_digest, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
@@ -68,9 +74,8 @@ def execute(
     stage = stage_for(replace(recipe, **changes), out.parent, where)
 
     def begin() -> None:
-        data_digest = open_data(recipe.model, recipe.data.set).digest
         environment = {"device": str(where), "precision": precision, "processes": distributed.world_size()}
-        run.begin(recipe_text(recipe), resume, force, data_digest=data_digest, **environment)
+        run.begin(recipe_text(recipe), resume, force, **environment, **made_of(recipe, out.parent))
 
     distributed.on_main_process(begin)
     start = describe_start(stage.model, find_init(recipe.init, out.parent)) if recipe.init else ""
@@ -91,12 +96,9 @@ def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
             f"the recipe differs from {file}: resume with the same recipe and the same --set, or start anew "
             "with --force"
         )
-    name = recipe.data.set
-    if run.state == "unfinished" and run.data_digest not in (None, open_data(recipe.model, name).digest):
-        raise UserError(
-            f"{name!r} is not the one that {run.path} began with, it was imported anew; start anew with "
-            "--force"
-        )
+    changed = changes_since(run, recipe)
+    if run.state == "unfinished" and changed:
+        raise UserError(f"{changed}; start anew with --force")
     return run.state
 
 

@@ -1,11 +1,13 @@
-"""Where a training starts from: which weights, and whether they may know the items that it holds out."""
+"""Where a training starts from: which data and weights, and whether these may know what it holds out."""
 
 from pathlib import Path
 
 from fewset.data.images.store import list_sets, open_set
+from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe
-from fewset.experiments.run_directory import RECIPE, RunDirectory
+from fewset.experiments.result import file_digest
+from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
 from fewset.experiments.weights import load
 from fewset.experiments.zoo import released_models
 from fewset.models.task_model import TaskModel
@@ -23,6 +25,26 @@ def find_init(init: str, beside: Path) -> Path:
         f"({', '.join(released) or 'there are none'}); make it first with `fewset pretrain`, or start from "
         "elsewhere with --set train.init=PATH (pretrain.init for a pre-training; empty for random weights)"
     )
+
+
+def made_of(recipe: Recipe, beside: Path) -> dict[str, str]:
+    """The digests of what a training is made of: its data, and the weights that it starts from."""
+    digests = {"data_digest": open_data(recipe.model, recipe.data.set).digest}
+    if recipe.init:
+        source = find_init(recipe.init, beside)
+        digests["init_digest"] = file_digest(source / WEIGHTS if source.is_dir() else source)
+    return digests
+
+
+def changes_since(run: RunDirectory, recipe: Recipe) -> str:
+    """What is another now than when a run began, as a sentence; empty where nothing is, or nobody knows."""
+    names = {"data_digest": recipe.data.set, "init_digest": recipe.init}
+    try:
+        now = made_of(recipe, run.path.parent)
+    except UserError:  # something is not there any more, so nothing speaks against the run
+        return ""
+    other = [name for key, name in names.items() if run.made_of.get(key, now.get(key)) != now.get(key)]
+    return f"{other[0]!r} is not the one that {run.path} began with" if other else ""
 
 
 def describe_start(model: TaskModel, source: Path) -> str:
@@ -52,7 +74,7 @@ def _may_know(recipe: Recipe, source: Path, followed: frozenset[Path] = frozense
     """
     if not (source / RECIPE).exists():
         return True
-    first, digest = read_recipe(source / RECIPE), RunDirectory(source).data_digest
+    first, digest = read_recipe(source / RECIPE), RunDirectory(source).made_of.get("data_digest")
     images = open_set(recipe.data.set)
     if first.data.set == recipe.data.set:
         same_items = (first.data, first.seed) == (recipe.data, recipe.seed)

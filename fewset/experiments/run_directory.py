@@ -33,11 +33,11 @@ class RunDirectory(TrainingFiles):
         return "unfinished" if (self.path / RECIPE).exists() else "new"
 
     @property
-    def data_digest(self) -> str | None:
-        """The digest of the data that the run was trained on, where it is known."""
+    def made_of(self) -> dict[str, str]:
+        """The digests of what the run was trained on and started from, as far as they are known."""
         file = self.path / ENVIRONMENT
-        digest = json.loads(file.read_text(encoding="utf-8")).get("data_digest") if file.exists() else None
-        return None if digest is None else str(digest)
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        return {key: known[key] for key in ("data_digest", "init_digest") if key in known}
 
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
         """Make the directory ready to be written to, or refuse with the remedy.

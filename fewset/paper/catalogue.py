@@ -6,9 +6,8 @@ A new one is a function from a `StudyRunner` to a `Plan`, and a line in `STUDIES
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fewset.data.features.importer import import_features
-from fewset.data.features.table import list_features
-from fewset.experiments.embed_set import embed_set
+from fewset.data.features.table import list_features, open_features, table_path
+from fewset.experiments.embed_set import OF_A_RUN, embed_table, made_from
 from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
 from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
@@ -197,12 +196,23 @@ def low_shot(runner: StudyRunner) -> Plan:
 
 
 def _features_of_the_set(runner: StudyRunner) -> str:
-    """The table of the set's images as its pre-trained backbone embeds them; made when it is not there."""
+    """The table of the set's images as its pre-trained backbone embeds them.
+
+    It is made when there is none yet, or one that a study has made of other weights or images.
+    """
     run = runner.make(PlannedRun("pretrain"))
-    if run.name not in list_features():
-        file = run.with_suffix(".npz")
-        embed_set(run, file, device=runner.device)
-        import_features(file, run.name)
+    try:
+        there = open_features(run.name).manifest if run.name in list_features() else {}
+    except UserError:  # damaged
+        there = {}
+    if there.get("made_from") != made_from(run, runner.images):
+        if there and not there["source"].startswith(OF_A_RUN):
+            raise UserError(
+                f"the table of features {run.name!r} came from {there['source']!r}, not from {run} as it is "
+                f"now: to use it, say --features {run.name}; else remove {table_path(run.name)}"
+            )
+        runner.echo(f"features: {run.name}")
+        embed_table(run, run.name, device=runner.device)
     return run.name
 
 

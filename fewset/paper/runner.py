@@ -12,6 +12,7 @@ from fewset.experiments.build import open_data, with_dim
 from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.execute import execute
+from fewset.experiments.initial import changes_since
 from fewset.experiments.recipes import list_recipes, read_recipe, recipe_path, shipped_recipes
 from fewset.experiments.run_directory import RECIPE, RunDirectory
 from fewset.experiments.zoo import copy_model, is_copy, released_models
@@ -84,12 +85,14 @@ class StudyRunner:
         """The directory of a finished run; what it needs is made first."""
         recipe = with_dim(self.recipe(run))
         directory = self.runs / recipe.name
-        if RunDirectory(directory).state == "finished":
-            if read_recipe(directory / RECIPE) != recipe:
-                raise UserError(
-                    f"{directory} was made with other settings than this study asks for; give the same --set "
-                    "as then, or another directory with --runs"
-                )
+        there = RunDirectory(directory)
+        if there.state == "finished" and read_recipe(directory / RECIPE) != recipe:
+            raise UserError(
+                f"{directory} was made with other settings than this study asks for; give the same --set "
+                "as then, or another directory with --runs"
+            )
+        anew = self._outdated(there, recipe)
+        if there.state == "finished" and not anew:
             return directory
         released = self._released(recipe, directory)
         if released is not None:
@@ -100,8 +103,22 @@ class StudyRunner:
         if recipe.init and RunDirectory(self.runs / recipe.init).state != "finished":
             self.make(self._initial(run))
         self.echo(f"{recipe.kind}: {recipe.name}")
-        execute(recipe, recipe.kind, directory, resume=True, device=self.device, echo=self.echo)
+        device, echo = self.device, self.echo
+        execute(recipe, recipe.kind, directory, resume=not anew, force=anew, device=device, echo=echo)
         return directory
+
+    def _outdated(self, there: RunDirectory, recipe: Recipe) -> bool:
+        """Whether a run began with other data or weights than there are now, and is to be made anew.
+
+        On a table of features that takes minutes. A training on images may have taken days, so that is for
+        the user to throw away.
+        """
+        changed = "" if there.state == "new" else changes_since(there, recipe)
+        if changed and recipe.model.takes != "features":
+            raise UserError(f"{changed}; remove {there.path}, or give another directory with --runs")
+        if changed:
+            self.echo(f"{changed}: made anew")
+        return bool(changed)
 
     def _released(self, recipe: Recipe, directory: Path) -> Path | None:
         """The released model of the very same recipe, unless the user's own training has begun."""

@@ -12,6 +12,7 @@ A source is an HDF5 or an NPZ file with these arrays:
                                     those of the validation setup, ``…_2`` those of the test setup
 ``role`` (rows)                     optional: "train" or "test" (also "support" or "query", 0 or 1)
 ``class_names`` (classes)           optional: names of the labels 0, 1, …; also ``label_names``
+``weights_digest, images_digest``   optional: what the features were made from, as `fewset embed` says it
 ==================================  ====================================================================
 
 Or it is a directory in the layout of the low-shot benchmark of Hariharan & Girshick (2017): ``train.hdf5``
@@ -53,7 +54,8 @@ _LISTS = {
     for kind, unseen in (("base", False), ("novel", True))
     for setup, ending in enumerate(("", "_1", "_2"))
 }
-_COLUMNS = ("count", "split", "class_split", "role", "class_names", "label_names", *_LISTS)
+_MADE_FROM = ("weights_digest", "images_digest")
+_COLUMNS = ("count", "split", "class_split", "role", "class_names", "label_names", *_MADE_FROM, *_LISTS)
 _SPLIT_WORDS = {"seen": 0, "base": 0, "0": 0, "unseen": 1, "novel": 1, "1": 1}
 _ROLE_WORDS = {"train": 0, "support": 0, "0": 0, "test": 1, "query": 1, "1": 1}
 
@@ -110,7 +112,7 @@ def import_features(
         elif "role" in columns:
             roles = _words(columns["role"], _ROLE_WORDS, len(labels), "role", source)
         else:
-            roles = _held_out(labels, names, held_out, seed)
+            roles = query_roles(labels, names, held_out, seed)
         write_features(
             path,
             _pieces(parts),
@@ -122,6 +124,7 @@ def import_features(
             setups=setups,
             source=str(source),
             command=_command(source, name, held_out, seed),
+            made_from={key: str(columns[key][0]) for key in _MADE_FROM if key in columns},
         )
     return open_features(path)
 
@@ -257,10 +260,10 @@ def _words(
     return np.array([words[str(value)] for value in found])[inverse]
 
 
-def _held_out(
-    labels: Int64[np.ndarray, "rows"], names: Sequence[str], share: float, seed: int
+def query_roles(
+    labels: Int64[np.ndarray, "rows"], names: Sequence[str], share: float = HELD_OUT, seed: int = 0
 ) -> Int64[np.ndarray, "rows"]:
-    """Roles: of each class a share at random becomes queries, at least one row and never all of them."""
+    """The role of each row: of each class a share at random become queries, at least one, never all."""
     counts = np.bincount(labels)
     if counts.min() < 2:
         raise UserError(

@@ -15,7 +15,7 @@ Tables live in `home() / "features"`; `fewset.data.features.importer` makes them
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -179,8 +179,12 @@ def write_features(
     setups: Int[np.ndarray, "classes"],
     source: str,
     command: str,
+    made_from: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a table: `pieces` are its rows in order. It appears at `path` when all of them are written."""
+    """Write a table: `pieces` are its rows in order. It appears at `path` when all of them are written.
+
+    `made_from` has the digests of the weights and images that the features are from, where they are known.
+    """
     LAYOUT.check_space(path, len(labels) * dim * 4)
     rows = np.empty(len(labels), dtype=[("label", "<i8"), ("role", "<i8")])
     rows["label"], rows["role"] = labels, roles
@@ -203,6 +207,7 @@ def write_features(
             "name": path.name,
             "source": source,
             "command": command,
+            "made_from": dict(made_from or {}),
             "rows": len(rows),
             "dim": dim,
             "counts": {
