@@ -1,6 +1,6 @@
 """The main job on the embedded set, from nothing to a report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fewset.experiments.execute import execute
@@ -9,18 +9,21 @@ from fewset.report.loading import load_results
 from fewset.report.page import build_report
 from fewset.report.tables import comparison_table, plain_text
 
-_STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
+STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
 
 
-def demo(out: Path, echo: Callable[[str], None], device: str = "auto") -> None:
+def demo(
+    out: Path, echo: Callable[[str], None], device: str = "auto", stages: Sequence[str | Path] = STAGES
+) -> None:
     """Pre-train, meta-train ProtoNet and FEAT, score both on 10,000 tasks, make the report.
 
-    What an earlier, interrupted demo has finished is not done again.
+    What an earlier, interrupted demo has finished is not done again. `stages` are the recipes, by name or by
+    path, in the order in which they start from each other.
     """
     runs = []
-    for number, name in enumerate(_STAGES, start=1):
+    for number, name in enumerate(stages, start=1):
         recipe = read_recipe(find_recipe(name))
-        echo(f"[{number}/{len(_STAGES)}] {recipe.method}: {name}")
+        echo(f"[{number}/{len(stages)}] {recipe.method}: {name}")
         execute(recipe, recipe.kind, out / recipe.name, resume=True, device=device, echo=echo)
         if recipe.kind == "train":
             runs.append(out / recipe.name)

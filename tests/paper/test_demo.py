@@ -1,0 +1,106 @@
+"""The demo from nothing to a report, with the shipped recipes made small."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fewset.data.images import strokes
+from fewset.experiments.recipes import find_recipe, read_recipe
+from fewset.paper import demo as module
+from fewset.paper.demo import STAGES, demo
+from fewset.report.loading import load_result
+from fewset.report.tables import text_of
+from tests.helpers.command_line import succeed
+
+RUNS = ("strokes-pretrain", "strokes-protonet", "strokes-feat")
+SMALL = {
+    "pretrain": "[pretrain]\nepochs = 1\nvalidation_tasks = 5\nvalidation_query = 3\n",
+    "train": (
+        "[train]\nepochs = 1\ntasks_per_epoch = 3\ntasks_per_step = 1\nway = 3\nquery = 3\n"
+        "validation_way = 3\nvalidation_query = 3\nvalidation_tasks = 5\n"
+    ),
+}
+
+
+@pytest.fixture
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The demo's own recipes, each with a few steps and tasks, on a few characters."""
+    monkeypatch.setattr(strokes, "ALPHABETS", {"train": 1, "val": 1, "test": 1})
+    monkeypatch.setattr(strokes, "ITEMS", 7)
+    files = []
+    for name in STAGES:
+        recipe = read_recipe(find_recipe(name))
+        files.append(tmp_path / f"{recipe.name}.toml")
+        evaluate = "[evaluate]\nway = 3\nquery = 3\ntasks = 37\n"
+        files[-1].write_text(f'name = "{recipe.name}"\nextends = "{name}"\n{SMALL[recipe.kind]}{evaluate}')
+    return files
+
+
+def written(out: Path) -> dict[str, int]:
+    """When each file of the runs was written."""
+    return {str(file): file.stat().st_mtime_ns for run in RUNS for file in (out / run).rglob("*.*")}
+
+
+def no_report(runs: list[Path], out: Path) -> Path:
+    """In place of the report, which takes longer than all the rest."""
+    assert runs == [out / run for run in RUNS[1:]]
+    return out / "report.html"
+
+
+def test_from_nothing_to_a_report(
+    stages: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "demo"
+    monkeypatch.setattr(module, "demo", partial(demo, stages=stages))
+    said = succeed("demo", "--out", out, "--device", "cpu")
+    assert [line for line in said.splitlines() if line.startswith("[")] == [
+        f"[{number}/3] {read_recipe(file).method}: {file}" for number, file in enumerate(stages, start=1)
+    ]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert f"report: {out / 'report.html'}" in said.replace("\n", " ")
+    for run, method in zip(RUNS[1:], ("ProtoNet", "FEAT"), strict=True):
+        assert f"starts from {out / RUNS[0]}" in (out / run / "log.txt").read_text()
+        result = load_result(out / run)
+        assert (result.method, result.data, result.tasks, result.shot) == (method, "strokes", 37, 1)
+        for text in (said, page):
+            assert method in text
+            assert text_of(result.score) in text
+
+    before = written(out)
+    monkeypatch.setattr(module, "build_report", no_report)
+    demo(out, print, "cpu", stages)
+    assert written(out) == before
+
+
+def test_an_interrupted_demo_goes_on_where_it_was(
+    stages: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "build_report", no_report)
+    execute = module.execute
+
+    def stopped(recipe, *words, **options):  # type: ignore[no-untyped-def]
+        if recipe.name == RUNS[2]:
+            raise KeyboardInterrupt
+        return execute(recipe, *words, **options)
+
+    monkeypatch.setattr(module, "execute", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        demo(tmp_path, print, "cpu", stages)
+    before = written(tmp_path)
+    assert {Path(file).parent.name for file in before} >= set(RUNS[:2])
+    monkeypatch.setattr(module, "execute", execute)
+    demo(tmp_path, print, "cpu", stages)
+    after = written(tmp_path)
+    assert before.items() <= after.items()
+    assert str(tmp_path / RUNS[2] / "result.json") in after
+
+
+def test_the_shipped_stages_are_the_main_job() -> None:
+    recipes = [read_recipe(find_recipe(name)) for name in STAGES]
+    assert tuple(recipe.name for recipe in recipes) == RUNS
+    assert [recipe.kind for recipe in recipes] == ["pretrain", "train", "train"]
+    for recipe in recipes:
+        assert recipe.data.set == "strokes"
+        assert recipe.evaluate.tasks == 10_000
+    assert [recipe.init for recipe in recipes] == ["", RUNS[0], RUNS[0]]
