@@ -3,6 +3,7 @@
 import csv
 import io
 import zipfile
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from PIL import Image
 from fewset.models.encoders import efficientnet_lite, find_encoder
 from fewset.models.encoders.efficientnet_lite import Block, EfficientNetLite, SameConvolution, fold_state
 from fewset.runtime.errors import UserError
+from tests.helpers.encoders import photograph
 from tests.helpers.real_files import real_file
 
 VARIANTS = sorted(efficientnet_lite._VARIANTS)
@@ -108,15 +110,17 @@ def test_the_network_is_that_of_the_published_package(name: str) -> None:
         torch.testing.assert_close(encoder.network(images), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_pixels_are_less_127_by_128() -> None:
-    encoder = find_encoder("efficientnet-lite0", "cpu")
-    seen = []
-    object.__setattr__(
-        encoder, "network", lambda images: seen.append(images) or torch.zeros(len(images), 1280)
-    )
-    encoder([Image.new("RGB", (9, 9), (0, 127, 255))])
-    torch.testing.assert_close(seen[0][0, :, 0, 0], torch.tensor([-127 / 128, 0, 1]), rtol=1e-6, atol=1e-6)
-    assert seen[0].shape == (1, 3, 224, 224)
+def test_the_whole_image_is_seen_less_127_by_128() -> None:
+    seen: list[torch.Tensor] = []
+
+    def network(images: torch.Tensor) -> torch.Tensor:
+        seen.append(images)
+        return torch.zeros(len(images), 1280)
+
+    image = photograph(0, 301, 97)
+    replace(find_encoder("efficientnet-lite0", "cpu"), network=network)([image])
+    stretched = np.asarray(image.resize((224, 224), Image.Resampling.BILINEAR)).astype(np.float64)
+    np.testing.assert_allclose(seen[0][0].permute(1, 2, 0), (stretched - 127) / 128, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("change", ["missing", "unexpected", "shape"])
