@@ -50,15 +50,14 @@ def test_it_is_found_again_under_its_id(encoder: Encoder) -> None:
 
 def test_twice_the_same_and_in_order(encoder: Encoder, rows: np.ndarray) -> None:
     np.testing.assert_array_equal(encoder([photograph(seed) for seed in range(3)]), rows)
-    backwards = encoder([photograph(seed) for seed in reversed(range(3))])
-    assert_close(backwards[::-1], rows)
+    one_by_one = [encoder([photograph(seed)])[0] for seed in range(3)]
+    assert_close(rows, np.stack(one_by_one))
 
 
 def test_no_image_influences_another(encoder: Encoder, rows: np.ndarray) -> None:
     changed = encoder([photograph(0), photograph(9), photograph(2)])
     np.testing.assert_array_equal(changed[[0, 2]], rows[[0, 2]])
     assert not np.allclose(changed[1], rows[1], rtol=1e-3, atol=1e-3)
-    assert_close(encoder([photograph(1)]), rows[[1]])
 
 
 class Reader(Sequence[Image.Image]):
