@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fewset.classify.classifier import FewShotClassifier
+    from fewset.classify.transformer import embed
     from fewset.data.images.importing import import_set
     from fewset.data.images.store import open_set
     from fewset.evaluation.scoring import evaluate
@@ -25,10 +27,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Difference": "fewset.tasks.scores",
+    "FewShotClassifier": "fewset.classify.classifier",
     "FewShotModel": "fewset.models.model",
     "Score": "fewset.tasks.scores",
     "TaskSpec": "fewset.tasks.spec",
     "compare": "fewset.tasks.scores",
+    "embed": "fewset.classify.transformer",
     "evaluate": "fewset.evaluation.scoring",
     "import_set": "fewset.data.images.importing",
     "list_models": "fewset.experiments.zoo",
@@ -43,10 +47,12 @@ _HOME = {
 
 __all__ = [
     "Difference",
+    "FewShotClassifier",
     "FewShotModel",
     "Score",
     "TaskSpec",
     "compare",
+    "embed",
     "evaluate",
     "import_set",
     "list_models",

@@ -1,6 +1,8 @@
 """An image file becomes a square of pixels, whatever its format; what cannot be decoded says why."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil, floor
 from typing import Any, Literal, NamedTuple
 
@@ -42,20 +44,39 @@ def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = 
     longer one is cropped at both ends. Rotated as its EXIF data say; the first frame of an animation;
     transparency over white; 16 bits scaled to 8. With a box, that part of the image and nothing else.
     """
-    if not len(data):
-        raise BadImage("empty file")
+    with _reading(data) as image:
+        if box is None:
+            part, side = image, min(image.size)
+            # A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with a margin for the antialiasing.
+            image.draft(None, (2 * size, 2 * size))
+        else:
+            part = _crop(image, box)
+            side = min(part.size)
+        ImageOps.exif_transpose(part, in_place=True)
+        square = ImageOps.fit(to_rgb(part), (size, size), Image.Resampling.BILINEAR)
+        return Decoded(np.asarray(square), side)
+
+
+def decode_photo(data: bytes | UInt8[np.ndarray, "..."] | Image.Image, least: int) -> Image.Image:
+    """A whole image as RGB, upright, no larger than needed for a shorter side of `least` pixels.
+
+    What is large is reduced by a whole number while it is decoded, or after it, and keeps twice the pixels
+    that are needed: the rest is left to whoever resizes it.
+    """
+    with _reading(data) as image:
+        image.draft(None, (2 * least, 2 * least))
+        upright: Image.Image = to_rgb(ImageOps.exif_transpose(image))
+        factor = min(upright.size) // (2 * least)
+        return upright.reduce(factor) if factor > 1 else upright
+
+
+@contextmanager
+def _reading(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Iterator[Image.Image]:
+    """The opened image; whatever goes wrong with it in the block is a `BadImage`."""
     try:
         with _open(data) as image:
             _refuse_bomb(image)
-            if box is None:
-                part, side = image, min(image.size)
-                # A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with a margin for the antialiasing.
-                image.draft(None, (2 * size, 2 * size))
-            else:
-                part = _crop(image, box)
-                side = min(part.size)
-            ImageOps.exif_transpose(part, in_place=True)
-            square = ImageOps.fit(to_rgb(part), (size, size), Image.Resampling.BILINEAR)
+            yield image
     except BadImage:
         raise
     except UnidentifiedImageError as error:
@@ -63,7 +84,6 @@ def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = 
     # Damaged files make Pillow raise almost anything: OSError, SyntaxError, struct.error, IndexError, …
     except Exception as error:
         raise BadImage(str(error) or type(error).__name__) from error
-    return Decoded(np.asarray(square), side)
 
 
 def as_images(array: Any, where: str) -> UInt8[np.ndarray, "items height width 3"]:
@@ -84,7 +104,11 @@ def encode(pixels: UInt8[np.ndarray, "height width 3"], kind: Literal["JPEG", "P
     return buffer.getvalue()
 
 
-def _open(data: bytes | UInt8[np.ndarray, "..."]) -> Image.Image:
+def _open(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Image.Image:
+    if isinstance(data, Image.Image):
+        return data.copy()  # closed and turned like a file, while the caller's own stays as it is
+    if not len(data):
+        raise BadImage("empty file")
     if isinstance(data, np.ndarray):
         return Image.fromarray(data)
     return Image.open(io.BytesIO(data), formats=FORMATS)

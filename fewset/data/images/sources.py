@@ -53,7 +53,7 @@ def open_source(path: Path) -> Iterator[Source]:
 
 def _directory(path: Path) -> Source:
     def read(file: str) -> bytes:
-        _check_size((path / file).stat().st_size)
+        check_size((path / file).stat().st_size)
         return (path / file).read_bytes()
 
     # Links are followed: a set is often a folder of links to the classes of a larger one.
@@ -64,7 +64,7 @@ def _directory(path: Path) -> Source:
 
 def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
     def read(file: str) -> bytes:
-        _check_size(archive.getinfo(file).file_size)
+        check_size(archive.getinfo(file).file_size)
         try:
             # `ZipFile` guards its file handle with a lock of its own, so threads may share it.
             return archive.read(file)
@@ -83,6 +83,7 @@ def _visible(files: Iterable[str]) -> list[str]:
     return sorted({file for file in files if not hidden(file)})
 
 
-def _check_size(size: int) -> None:
+def check_size(size: int) -> None:
+    """Refuse a file that is too large for an image."""
     if size > _LARGEST:
         raise OSError(f"file of {size} bytes, more than the limit of {_LARGEST}")

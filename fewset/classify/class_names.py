@@ -1,0 +1,42 @@
+"""What a class may be called: names go into files, onto screens and, by wish, into folders."""
+
+from typing import Any
+
+import numpy as np
+
+from fewset.classify.answers import NONE_OF_THESE, plain_label
+from fewset.runtime.errors import UserError
+
+LONGEST = 200
+_RESERVED = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{name}{number}" for name in ("com", "lpt") for number in range(10)),
+}
+
+
+def check_class_names(classes: np.ndarray) -> None:
+    """Refuse texts that cannot be shown on one line, or that mean something else."""
+    for label in classes.tolist():
+        if not isinstance(label, str):
+            continue
+        if not label.strip() or len(label) > LONGEST or not label.isprintable():
+            raise UserError(
+                f"a class is called {label[:LONGEST]!r}, expected 1 to {LONGEST} printable characters; "
+                "rename it"
+            )
+        if label == NONE_OF_THESE:
+            raise UserError(
+                f"a class is called {label!r}, which means that a photo is of no class; rename it"
+            )
+
+
+def folder_name(label: Any) -> str:
+    """The label as the name of one folder; refused where it would lead elsewhere, or is none somewhere."""
+    name = str(plain_label(label))
+    strange = set(name) & set('/\\:*?"<>|') or not name.isprintable()
+    if strange or name != name.strip(" .") or not name or name.split(".")[0].lower() in _RESERVED:
+        raise UserError(f"the class {name!r} cannot be the name of a folder; rename the class")
+    return name

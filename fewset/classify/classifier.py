@@ -1,0 +1,317 @@
+"""FewShotClassifier: a few photos a class, by scikit-learn's conventions."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from fewset.classify.answers import Answer, none_label, plain_label, top_classes, unreadable
+from fewset.classify.learned import EncoderStamp, Learned, learn
+from fewset.classify.photo_rows import PhotoRow, photo_rows
+from fewset.classify.photos import Photo, is_photos, opened_classes, opened_photos
+from fewset.classify.rejection import SHARE
+from fewset.classify.support import Support, support_of_photos, support_of_rows
+from fewset.classify.together import ADVISED_BELOW
+from fewset.classify.transformer import chosen_encoder, readable_features
+from fewset.models.encoders import Encoder
+from fewset.runtime.errors import UserError
+
+_BATCH = 256  # photos that are answered at once
+
+
+class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns classes from a few photos each, says how sure it is, and when a photo is none of them.
+
+    `X` is everywhere a folder or zip file, or a sequence of paths, Pillow images or arrays of pixels; a 2-D
+    array of numbers is rows of features, whatever the encoder.
+
+    After `fit` there are `classes_`, `n_features_in_`, `learned_` (the labelled photos and what was learned),
+    `trust_` (how far to trust it) and `skipped_` (photos that could not be read, with the reasons).
+
+    Args:
+        encoder: What turns photos into features: a name, the path of a run, or an encoder itself.
+        head: What learns from the features: "auto", or the name of a head of `fewset.classify.heads`.
+        reject: None: every photo is of one of the classes. "auto": a photo unlike all labelled ones is "none
+            of these" (-1 where labels are numbers), so that about 5 % of the classes' own photos are turned
+            away; a number between 0 and 1 is another share.
+        device: Where the encoder computes: "auto", "cpu", "cuda", "cuda:1".
+
+    Example:
+        >>> from PIL import Image
+        >>> from fewset import FewShotClassifier
+        >>> colours = ["red", "orange", "darkred", "blue", "navy", "royalblue"]
+        >>> photos = [Image.new("RGB", (64, 64), colour) for colour in colours]
+        >>> classifier = FewShotClassifier().fit(photos, ["warm"] * 3 + ["cold"] * 3)
+        >>> classifier.predict([Image.new("RGB", (64, 64), "firebrick")]).tolist()
+        ['warm']
+        >>> classifier.save("colours.fewset")
+        >>> classifier = FewShotClassifier.load("colours.fewset")
+    """
+
+    def __init__(
+        self,
+        encoder: str | Encoder = "auto",
+        head: str = "auto",
+        *,
+        reject: str | float | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.encoder = encoder
+        self.head = head
+        self.reject = reject
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> "FewShotClassifier":  # noqa: N803
+        """Learn from labelled photos: a folder with a folder a class, or photos (or rows) and labels."""
+        self._share()
+        support, stamp = self._labelled(X, y, fitted=False)
+        return self._take(learn(self.head, support, stamp))
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "FewShotClassifier":  # noqa: N803
+        """Learn from more labelled photos; those from before are not embedded again.
+
+        New labels are new classes; where `classes` is given, labels must be among them.
+        """
+        fitted = hasattr(self, "learned_")
+        self._share()
+        support, stamp = self._labelled(X, y, fitted)
+        known = support.classes if classes is None else np.asarray(classes)
+        strange = np.setdiff1d(support.classes, known)
+        if len(strange):
+            raise UserError(
+                f"the label {plain_label(strange[0])!r} is not among the given classes; add it to them, or "
+                "mend it"
+            )
+        return self._take(learn(self.head, self._with(support) if fitted else support, stamp))
+
+    def add(self, photos: Any, label: Any) -> "FewShotClassifier":
+        """Learn from more photos (or rows) of one class, which may be new."""
+        check_is_fitted(self)
+        if is_photos(photos):
+            with opened_photos(photos) as opened:
+                support = self._embedded(opened, [label] * len(opened))
+        else:
+            rows = self._rows(photos, reset=False)
+            support = support_of_rows(rows, np.full(len(rows), label))
+        return self._take(learn(self.head, self._with(support), self.learned_.encoder))
+
+    def remove_class(self, label: Any) -> "FewShotClassifier":
+        """Forget a class with its photos."""
+        check_is_fitted(self)
+        support = self.learned_.support
+        if label not in support.classes:
+            raise UserError(f"there is no class {label!r} here")
+        return self._keep(support.classes[support.labels] != label)
+
+    def remove_photo(self, photo: int | str) -> "FewShotClassifier":
+        """Forget one labelled photo, by its number or its name."""
+        check_is_fitted(self)
+        names = self.learned_.support.names
+        chosen = np.array([photo in (number, name) for number, name in enumerate(names)])
+        if chosen.sum() != 1:
+            raise UserError(
+                f"{chosen.sum()} labelled photos are {photo!r}, expected one; give its number, 0 to "
+                f"{len(names) - 1}, or its name, one of learned_.support.names"
+            )
+        return self._keep(~chosen)
+
+    def predict(self, X: Any, together: bool = False) -> np.ndarray:  # noqa: N803
+        """The class of each photo, or that it is none of these (see `reject`).
+
+        With `together` the photos help to classify each other: for a whole folder, when there are few shots.
+        """
+        features, share = self._features(X), self._share()
+        answers: np.ndarray = self.classes_[self._probabilities(features, together).argmax(axis=1)]
+        if share is None:
+            return answers
+        return np.where(self.learned_.none_of_these(features, share), none_label(self.classes_), answers)
+
+    def predict_proba(self, X: Any, together: bool = False) -> Float[np.ndarray, "m N"]:  # noqa: N803
+        """The probability of each class, calibrated on the labelled photos."""
+        return self._probabilities(self._features(X), together)
+
+    def predict_top(self, X: Any, k: int = 3) -> list[tuple[tuple[Any, float], ...]]:  # noqa: N803
+        """The `k` likeliest classes of each photo with their probabilities, the likeliest first."""
+        return top_classes(self.classes_, self.predict_proba(X), k)
+
+    def answers(self, X: Any, top: int = 3) -> Iterator[Answer]:  # noqa: N803
+        """One after another, for each photo: its class, the likeliest ones, and the nearest labelled photo.
+
+        Takes any number of photos in bounded memory. What cannot be read is an answer with the reason.
+        """
+        check_is_fitted(self)
+        if not is_photos(X):
+            rows = [PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X))]
+            yield from self._answered(rows, top)
+            return
+        with opened_photos(X) as photos:
+            batch: list[PhotoRow] = []
+            for row in photo_rows(photos, self._encoder()):
+                batch.append(row)
+                if len(batch) == _BATCH:
+                    yield from self._answered(batch, top)
+                    batch = []
+            yield from self._answered(batch, top)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
+        """The share of photos that are classified rightly; a folder with a folder a class needs no labels."""
+        if y is None and isinstance(X, str | PathLike):
+            check_is_fitted(self)
+            with opened_classes(X) as (photos, y):
+                X = readable_features(photo_rows(photos, self._encoder()))  # noqa: N806
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the classifier as one file, which holds no code: safetensors."""
+        from fewset.classify.file import save_classifier
+
+        check_is_fitted(self)
+        save_classifier(self.learned_, self._share(), Path(path))
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], *, encoder: str | Encoder | None = None, device: str = "auto"
+    ) -> "FewShotClassifier":
+        """The classifier of a file. Its encoder must be the one that it was made with.
+
+        :param encoder: where it is, if it is not found under the name that the file has, such as a directory
+            that was moved.
+        """
+        from fewset.classify.file import load_classifier
+
+        learned, reject = load_classifier(Path(path))
+        name = encoder or (learned.encoder.id if learned.encoder else "auto")
+        classifier = cls(name, learned.head, reject=reject, device=device)._take(learned)
+        classifier.n_features_in_ = learned.support.features.shape[1]
+        if learned.encoder is not None:
+            classifier._encoder()  # checks it
+        return classifier
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        return tags
+
+    def _take(self, learned: Learned) -> "FewShotClassifier":
+        self.learned_, self.classes_, self.trust_ = learned, learned.support.classes, learned.trust
+        return self
+
+    def _keep(self, chosen: Bool[np.ndarray, "n"]) -> "FewShotClassifier":
+        return self._take(learn(self.head, self.learned_.support.take(chosen), self.learned_.encoder))
+
+    def _with(self, support: Support) -> Support:
+        return self.learned_.support.joined(support)
+
+    def _share(self) -> float | None:
+        """The share of the classes' own photos that may be turned away."""
+        if self.reject is None or self.reject == "auto":
+            return None if self.reject is None else SHARE
+        if isinstance(self.reject, float) and 0 < self.reject < 1:
+            return self.reject
+        raise UserError(f"reject is {self.reject!r}, expected None, 'auto' or a share between 0 and 1")
+
+    def _encoder(self) -> Encoder:
+        encoder = chosen_encoder(self.encoder, self.device)
+        if hasattr(self, "learned_"):
+            self.learned_.check_encoder(encoder)
+        return encoder
+
+    def _labelled(self, X: Any, y: Any, fitted: bool) -> tuple[Support, EncoderStamp | None]:  # noqa: N803
+        """Labelled photos or rows, and which encoder made the classifier's rows."""
+        if not is_photos(X):
+            rows, labels = validate_data(self, X, y, dtype=np.float32, reset=not fitted)
+            return support_of_rows(rows, _checked(labels)), self.learned_.encoder if fitted else None
+        if not fitted:
+            self.__dict__.pop("learned_", None)  # another encoder may come
+        if y is None and isinstance(X, str | PathLike):
+            with opened_classes(X) as (photos, names):
+                support = self._embedded(photos, names)
+        else:
+            if y is None:
+                raise UserError(
+                    "photos came without labels (y is None); give a label a photo, or a folder a class"
+                )
+            with opened_photos(X) as photos:
+                support = self._embedded(photos, _checked(column_or_1d(y, warn=True)))
+        self.n_features_in_ = support.features.shape[1]
+        encoder = self._encoder()
+        return support, EncoderStamp(encoder.id, encoder.digest)
+
+    def _embedded(self, photos: Sequence[Photo], labels: Sequence[Any] | np.ndarray) -> Support:
+        if len(labels) != len(photos):
+            raise UserError(
+                f"there are {len(photos)} photos and {len(labels)} labels, expected one for each photo"
+            )
+        rows = list(photo_rows(photos, self._encoder()))
+        self.skipped_ = [(row.name, row.problem) for row in rows if row.problem]
+        good = [number for number, row in enumerate(rows) if not row.problem]
+        for name, problem in self.skipped_:
+            warnings.warn(f"{name} was left out: {problem}", stacklevel=4)
+        if not good:
+            raise UserError(
+                f"none of the {len(photos)} photos can be read ({rows[0].name}: {rows[0].problem})"
+            )
+        given = np.asarray(labels)
+        lost = set(given.tolist()) - set(given[good].tolist())
+        if lost:
+            raise UserError(f"no photo of {sorted(lost)[0]!r} can be read; mend one, or leave the class out")
+        return support_of_photos([rows[number] for number in good], given[good])
+
+    def _rows(self, X: Any, reset: bool) -> Float32[np.ndarray, "m D"]:  # noqa: N803
+        rows: np.ndarray = validate_data(self, X, dtype=np.float32, reset=reset)
+        return rows
+
+    def _features(self, X: Any) -> Float32[np.ndarray, "m D"]:  # noqa: N803
+        check_is_fitted(self)
+        if not is_photos(X):
+            return self._rows(X, reset=False)
+        with opened_photos(X) as photos:
+            return readable_features(photo_rows(photos, self._encoder()))
+
+    def _probabilities(
+        self, features: Float32[np.ndarray, "m D"], together: bool
+    ) -> Float[np.ndarray, "m N"]:
+        shots = self.learned_.support.shots.mean()
+        if together and shots >= ADVISED_BELOW:
+            warnings.warn(
+                f"together=True is not advised with {shots:g} photos a class: from {ADVISED_BELOW} on it "
+                "gains nothing, or loses",
+                stacklevel=3,
+            )
+        return self.learned_.probabilities(features, together)
+
+    def _answered(self, rows: Sequence[PhotoRow], top: int) -> Iterator[Answer]:
+        good = [row for row in rows if not row.problem]
+        found = iter(self._found(good, top) if good else ())
+        for row in rows:
+            yield unreadable(row.name, row.problem) if row.problem else next(found)
+
+    def _found(self, rows: Sequence[PhotoRow], top: int) -> Iterator[Answer]:
+        learned, share = self.learned_, self._share()
+        features = np.stack([row.features for row in rows])
+        best = top_classes(self.classes_, learned.probabilities(features), top)
+        limit = -np.inf if share is None else learned.threshold(share)
+        nearest, largest = learned.closeness.nearest(features), learned.closeness.largest(features)
+        for row, likeliest, photo, cosine in zip(rows, best, nearest, largest, strict=True):
+            label, probability = likeliest[0]
+            if cosine < limit:
+                label = none_label(self.classes_)
+            name = learned.support.names[photo]
+            yield Answer(row.name, label, probability, likeliest, float(cosine), int(photo), name)
+
+
+def _checked(labels: np.ndarray) -> np.ndarray:
+    """The labels, unless they are measurements."""
+    with warnings.catch_warnings():
+        # One photo a class is what this is for; scikit-learn wonders whether that is a regression.
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        check_classification_targets(labels)
+    return labels

@@ -1,0 +1,219 @@
+"""A classifier as one file: safetensors with a JSON description. It holds no code; none is run to read it.
+
+==================  =====================================================================================
+``features``        float32 (n, D): the labelled photos
+``labels``          int64 (n): the class of each, a number into the description's `classes`
+``fingerprints``    uint64 (n): their perceptual hashes
+``thumbnails``      uint8: small JPEG files, one after another
+``thumbnail_ends``  int64 (n): where each of these ends
+``shift``           float64 (D)
+``weight``          float64 (D, N)
+``bias``            float64 (N)
+==================  =====================================================================================
+
+The description (the metadata entry "fewset.classifier") is a `Description`. What was learned is stored, not
+learned anew, so that a file gives the probabilities of the classifier that was saved, to the bit.
+"""
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from fewset import __version__
+from fewset.classify.class_names import check_class_names
+from fewset.classify.learned import EncoderStamp, Learned
+from fewset.classify.linear import LinearClassifier
+from fewset.classify.support import Support
+from fewset.classify.trust import Trust
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import replacing
+from fewset.runtime.parsing import parse, plain
+
+FORMAT = 1
+_ENTRY = "fewset.classifier"
+_LONGEST_NAME = 4096
+_LARGEST_THUMBNAIL = 2**18
+_DTYPES = {
+    "features": "F32",
+    "labels": "I64",
+    "fingerprints": "U64",
+    "thumbnails": "U8",
+    "thumbnail_ends": "I64",
+    "shift": "F64",
+    "weight": "F64",
+    "bias": "F64",
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file says besides its tensors."""
+
+    format: int
+    version: str
+    """Of the fewset that wrote it."""
+    classes: tuple[str | int, ...]
+    photos: tuple[str, ...]
+    """Where the labelled photos came from."""
+    head: str
+    power: float
+    temperature: float
+    trust: Trust
+    encoder: EncoderStamp | None = None
+    reject: float | None = None
+    """The share of the classes' own photos that may be turned away."""
+
+
+def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
+    """Write a file, as a whole or not at all."""
+    support, linear = learned.support, learned.linear
+    if support.classes.dtype.kind not in "iuUO":
+        raise UserError(
+            f"labels of type {support.classes.dtype} cannot be saved; expected texts or whole numbers"
+        )
+    description = Description(
+        FORMAT,
+        __version__,
+        tuple(support.classes.tolist()),
+        tuple(_shown(name) for name in support.names),
+        learned.head,
+        linear.power,
+        linear.temperature,
+        learned.trust,
+        learned.encoder,
+        reject,
+    )
+    tensors = {
+        "features": support.features,
+        "labels": support.labels,
+        "fingerprints": support.fingerprints,
+        "thumbnails": np.frombuffer(b"".join(support.thumbnails), dtype=np.uint8),
+        "thumbnail_ends": np.cumsum([len(thumbnail) for thumbnail in support.thumbnails]),
+        "shift": linear.shift,
+        "weight": linear.weight,
+        "bias": linear.bias,
+    }
+    with replacing(path) as temporary:
+        save_file(
+            {name: np.ascontiguousarray(value) for name, value in tensors.items()},
+            temporary,
+            metadata={_ENTRY: json.dumps(plain(description), sort_keys=True)},
+        )
+
+
+def load_classifier(path: Path) -> tuple[Learned, float | None]:
+    """The classifier of a file, and the share of its own photos that may be turned away.
+
+    Whatever is wrong with the file, the error is one line that names it.
+    """
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; make one: fewset fit PHOTOS -o {path.name}")
+    try:
+        description, tensors = _read(path)
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not a usable classifier: {reason}; fit it anew") from None
+    support = Support(
+        np.array(description.classes),
+        tensors["labels"],
+        tensors["features"],
+        description.photos,
+        _thumbnails(tensors),
+        tensors["fingerprints"],
+    )
+    linear = LinearClassifier(
+        description.power, tensors["shift"], tensors["weight"], tensors["bias"], description.temperature
+    )
+    learned = Learned(support, description.head, linear, description.trust, description.encoder)
+    return learned, description.reject
+
+
+def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
+    """What is in a file, once it is sure to fit together."""
+    with safe_open(path, framework="numpy") as file:
+        text = (file.metadata() or {}).get(_ENTRY)
+        if text is None:
+            raise UserError(f"it has no description {_ENTRY!r}")
+        table = json.loads(text)
+        if table.get("format") != FORMAT:
+            raise UserError(
+                f"it has format {table.get('format')!r}, expected {FORMAT}, and was written by fewset "
+                f"{table.get('version')!r}, not {__version__}"
+            )
+        description: Description = parse(Description, table, what="description")
+        check_class_names(np.array(description.classes))
+        _check_description(description)
+        _check_shapes(description, {name: file.get_slice(name) for name in file.keys()})  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in _DTYPES}
+    _check_values(description, tensors)
+    return description, tensors
+
+
+def _check_description(description: Description) -> None:
+    classes, trust = description.classes, description.trust
+    photos, way = len(description.photos), len(classes)
+    _demand(way >= 2 and len({type(label) for label in classes}) == 1, "two classes of one kind")
+    _demand(sorted(set(classes)) == list(classes), "sorted classes, each once")
+    _demand(all(_shown(name) == name for name in description.photos), "printable names of photos")
+    _demand(description.power > 0 < description.temperature, "a power and a temperature above 0")
+    _demand(description.reject is None or 0 < description.reject < 1, "a share between 0 and 1")
+    numbers = [number for group in trust.copies for number in group]
+    numbers += [suspect.photo for suspect in trust.suspects]
+    _demand(all(0 <= number < photos for number in numbers), f"numbers of photos below {photos}")
+    labels = [*trust.untested, trust.weakest, *(suspect.looks_like for suspect in trust.suspects)]
+    labels += [label for confusion in trust.confusions for label in (confusion.label, confusion.taken_for)]
+    _demand(all(0 <= label < way for label in labels), f"numbers of classes below {way}")
+    _demand(0 <= trust.right <= trust.tested <= trust.photos == photos, "as many photos as it has names")
+
+
+def _check_shapes(description: Description, found: dict[str, Any]) -> None:
+    photos, way = len(description.photos), len(description.classes)
+    wrong = [name for name, dtype in _DTYPES.items() if name not in found or found[name].get_dtype() != dtype]
+    _demand(not wrong and len(found) == len(_DTYPES), f"the tensors {', '.join(_DTYPES)}")
+    shapes = {name: tuple(part.get_shape()) for name, part in found.items()}
+    dim = shapes["features"][-1] if shapes["features"] else 0
+    expected = {
+        "features": (photos, dim),
+        "labels": (photos,),
+        "fingerprints": (photos,),
+        "thumbnails": (prod(shapes["thumbnails"]),),
+        "thumbnail_ends": (photos,),
+        "shift": (dim,),
+        "weight": (dim, way),
+        "bias": (way,),
+    }
+    for name, shape in expected.items():
+        _demand(shapes[name] == shape, f"{name} of shape {shape}, got {shapes[name]}")
+
+
+def _check_values(description: Description, tensors: dict[str, np.ndarray]) -> None:
+    labels, ends = tensors["labels"], tensors["thumbnail_ends"]
+    way = len(description.classes)
+    _demand(np.array_equal(np.unique(labels), np.arange(way)), "a photo of every class, and of no other")
+    for name in ("features", "shift", "weight", "bias"):
+        _demand(bool(np.isfinite(tensors[name]).all()), f"finite numbers in {name}")
+    sizes = np.diff(ends, prepend=0)
+    _demand(bool(((sizes >= 0) & (sizes <= _LARGEST_THUMBNAIL)).all()), "small thumbnails, one after another")
+    _demand(int(ends[-1]) == len(tensors["thumbnails"]), "thumbnails that end where their file does")
+
+
+def _demand(fulfilled: bool, expected: str) -> None:
+    if not fulfilled:
+        raise UserError(f"expected {expected}")
+
+
+def _thumbnails(tensors: dict[str, np.ndarray]) -> tuple[bytes, ...]:
+    ends = [0, *tensors["thumbnail_ends"].tolist()]
+    return tuple(tensors["thumbnails"][start:end].tobytes() for start, end in pairwise(ends))
+
+
+def _shown(name: str) -> str:
+    """A name that can be shown on one line."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:_LONGEST_NAME])

@@ -1,0 +1,81 @@
+"""The labelled photos that a classifier is made of, as it keeps them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64, UInt64
+
+from fewset.classify.answers import plain_label
+from fewset.classify.photo_rows import PhotoRow
+from fewset.runtime.errors import UserError
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """One row a photo, in the order in which they came. Rows of features have neither name nor thumbnail."""
+
+    classes: np.ndarray
+    """The labels, sorted, each once."""
+    labels: Int64[np.ndarray, "n"]
+    """The class of each photo, a number into `classes`."""
+    features: Float32[np.ndarray, "n D"]
+    names: tuple[str, ...]
+    thumbnails: tuple[bytes, ...]
+    fingerprints: UInt64[np.ndarray, "n"]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shots(self) -> Int64[np.ndarray, "N"]:
+        """How many photos each class has."""
+        return np.bincount(self.labels, minlength=len(self.classes))
+
+    def take(self, chosen: Bool[np.ndarray, "n"]) -> "Support":
+        """Those that are chosen; a class of which none is chosen is gone."""
+        places = np.flatnonzero(chosen)
+        kept, labels = np.unique(self.labels[places], return_inverse=True)
+        return Support(
+            self.classes[kept],
+            labels,
+            self.features[places],
+            tuple(self.names[place] for place in places),
+            tuple(self.thumbnails[place] for place in places),
+            self.fingerprints[places],
+        )
+
+    def joined(self, other: "Support") -> "Support":
+        """These, then the others."""
+        if self.classes.dtype.kind != other.classes.dtype.kind:
+            raise UserError(
+                f"the label {plain_label(other.classes[0])!r} is of another kind than "
+                f"{plain_label(self.classes[0])!r}; expected all labels as text, or all as numbers"
+            )
+        classes = np.union1d(self.classes, other.classes)
+        labels = [np.searchsorted(classes, part.classes)[part.labels] for part in (self, other)]
+        return Support(
+            classes,
+            np.concatenate(labels),
+            np.concatenate([self.features, other.features]),
+            self.names + other.names,
+            self.thumbnails + other.thumbnails,
+            np.concatenate([self.fingerprints, other.fingerprints]),
+        )
+
+
+def support_of_rows(features: Float32[np.ndarray, "n D"], labels: np.ndarray) -> Support:
+    """Rows of features without photos; `labels` are those of the user."""
+    classes, numbers = np.unique(labels, return_inverse=True)
+    count = len(labels)
+    return Support(classes, numbers, features, ("",) * count, (b"",) * count, np.zeros(count, np.uint64))
+
+
+def support_of_photos(rows: Sequence[PhotoRow], labels: np.ndarray) -> Support:
+    """Photos that could be read."""
+    return replace(
+        support_of_rows(np.stack([row.features for row in rows]), labels),
+        names=tuple(row.name for row in rows),
+        thumbnails=tuple(row.thumbnail for row in rows),
+        fingerprints=np.array([row.fingerprint for row in rows], dtype=np.uint64),
+    )

@@ -1,0 +1,100 @@
+"""Photos to rows of features: a function, and the same as a step of a scikit-learn pipeline."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from fewset.classify.photo_rows import PhotoRow, photo_rows
+from fewset.classify.photos import opened_photos
+from fewset.data.images.store import ImageSet
+from fewset.evaluation.embedding import embed_images
+from fewset.experiments.run_encoder import load_encoder
+from fewset.experiments.weights import load
+from fewset.models.encoders import Encoder, is_encoder
+from fewset.runtime.errors import UserError
+
+_LISTED = 3
+
+
+def chosen_encoder(encoder: str | Encoder, device: str = "auto") -> Encoder:
+    """The encoder of a name, loaded once, or the one that is given."""
+    return _loaded(encoder, device) if isinstance(encoder, str) else encoder
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str, device: str) -> Encoder:
+    return load_encoder(name, device)
+
+
+def embed(photos: Any, encoder: str | Encoder = "auto", device: str = "auto") -> Float32[np.ndarray, "n D"]:
+    """The rows of features of photos, one row each.
+
+    Args:
+        photos: A folder, a zip file, a sequence of paths, Pillow images or arrays of pixels, an `ImageSet`.
+        encoder: A name, the path of a run, or an encoder itself. An `ImageSet` with a run or a released model
+            gives the set's table of embeddings, on which tasks are scored.
+        device: Where to compute: "auto", "cpu", "cuda", "cuda:1".
+
+    Returns:
+        The table, in the order of the photos (of a folder: sorted by path).
+
+    Raises:
+        ValueError: The encoder is unknown, there are no photos, or one cannot be read.
+
+    Example:
+        >>> from PIL import Image
+        >>> import fewset
+        >>> fewset.embed([Image.new("RGB", (64, 64), "red")]).shape
+        (1, 1280)
+    """
+    if isinstance(photos, ImageSet):
+        if isinstance(encoder, str) and not is_encoder(encoder):
+            rows = np.arange(len(photos.labels))
+            return embed_images(load(encoder), photos.images, rows).cpu().numpy()
+        photos = photos.images
+    with opened_photos(photos) as opened:
+        return readable_features(photo_rows(opened, chosen_encoder(encoder, device)))
+
+
+def readable_features(rows: Iterable[PhotoRow]) -> Float32[np.ndarray, "n D"]:
+    """The features of photos, all of which can be read; the error names the first of those that cannot."""
+    features, bad = [], []
+    for row in rows:
+        features.append(row.features)
+        if row.problem:
+            bad.append(f"{row.name}: {row.problem}")
+    if bad:
+        more = f", and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
+        raise UserError(
+            f"{len(bad)} of {len(features)} photos cannot be read ({'; '.join(bad[:_LISTED])}{more}); "
+            "mend or remove them"
+        )
+    return np.stack(features)
+
+
+class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """An encoder as a step of a pipeline: `make_pipeline(ImageEncoder(), FewShotClassifier())`.
+
+    It learns nothing, so `fit` only hands it back.
+    """
+
+    def __init__(self, encoder: str | Encoder = "auto", *, device: str = "auto") -> None:
+        self.encoder = encoder
+        self.device = device
+
+    def fit(self, X: Any = None, y: Any = None) -> "ImageEncoder":  # noqa: ARG002, N803
+        return self
+
+    def transform(self, X: Any) -> Float32[np.ndarray, "n D"]:  # noqa: N803
+        return embed(X, self.encoder, self.device)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags

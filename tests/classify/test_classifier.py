@@ -1,0 +1,287 @@
+"""The classifier by scikit-learn's conventions, on photos and on rows of features."""
+
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import fewset
+from fewset.classify.classifier import FewShotClassifier
+from fewset.classify.transformer import ImageEncoder
+from fewset.runtime.errors import UserError
+from tests.helpers.classifier_tasks import labelled_rows
+from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
+
+
+def test_scikit_learns_own_checks() -> None:
+    """All of them, in a process without the tests' type checks: one gives `__init__` values of any type."""
+    program = (
+        "import sys, warnings\n"
+        "from sklearn.utils.estimator_checks import check_estimator\n"
+        "from fewset import FewShotClassifier\n"
+        "warnings.simplefilter('ignore')\n"
+        "results = check_estimator(FewShotClassifier(), on_fail=None, on_skip=None)\n"
+        "failed = [f\"{r['check_name']}: {r['exception']}\" for r in results if r['status'] == 'failed']\n"
+        "passed = [r for r in results if r['status'] == 'passed']\n"
+        "sys.exit('; '.join(failed) if failed or len(passed) < 50 else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_photos(tmp_path / "photos")
+
+
+@pytest.fixture
+def fitted(folder: Path) -> FewShotClassifier:
+    return FewShotClassifier(TinyEncoder()).fit(folder)
+
+
+def test_a_folder_paths_images_and_arrays_are_one(folder: Path) -> None:
+    paths = sorted(folder.rglob("*.png"))
+    labels = [path.parent.name for path in paths]
+    images = [Image.open(path) for path in paths]
+    queries = [photo(label, 7) for label in CLASSES]
+    kinds = {
+        "folder": (folder, None),
+        "text": (str(folder), None),
+        "paths": (paths, labels),
+        "names": (np.array([str(path) for path in paths]), labels),
+        "images": (images, labels),
+        "arrays": ([np.asarray(image) for image in images], labels),
+        "array": (np.stack([np.asarray(image) for image in images]), labels),
+        "rows": (TinyEncoder()(images), labels),
+    }
+    expected = None
+    for kind, (X, y) in kinds.items():  # noqa: N806
+        classifier = FewShotClassifier(TinyEncoder()).fit(X, y)
+        assert classifier.classes_.tolist() == sorted(CLASSES)
+        rows = queries if kind != "rows" else TinyEncoder()(queries)
+        found = classifier.predict_proba(rows)
+        assert classifier.predict(rows).tolist() == list(CLASSES)
+        expected = found if expected is None else expected
+        np.testing.assert_array_equal(found, expected, err_msg=kind)
+
+
+def test_a_zip_file_is_a_folder(folder: Path, fitted: FewShotClassifier, tmp_path: Path) -> None:
+    zipped = shutil.make_archive(str(tmp_path / "photos"), "zip", folder)
+    again = FewShotClassifier(TinyEncoder()).fit(zipped)
+    np.testing.assert_array_equal(again.predict_proba(folder), fitted.predict_proba(folder))
+    assert again.score(zipped) == fitted.score(folder) == 1.0
+
+
+def test_string_and_integer_labels() -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    names = np.array(["ape", "bee", "cow"])
+    numbers = FewShotClassifier().fit(X, 10 * y)
+    texts = FewShotClassifier().fit(X, names[y])
+    assert (names[numbers.predict(X) // 10] == texts.predict(X)).all()
+    assert numbers.predict(X).dtype.kind == "i"
+    assert numbers.classes_.tolist() == [0, 10, 20]
+
+
+def test_one_shot_and_many_classes() -> None:
+    generator = np.random.default_rng(0)
+    X = generator.exponential(size=(1000, 37)).astype(np.float32)  # noqa: N806
+    classifier = FewShotClassifier().fit(X, np.arange(1000))
+    assert (classifier.predict(X) == np.arange(1000)).all()
+    assert classifier.trust_.interval is None
+    assert classifier.trust_.temperature == 1
+
+
+def test_probabilities_and_top() -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    classifier = FewShotClassifier().fit(X, np.array(["ape", "bee", "cow"])[y])
+    probabilities = classifier.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    for row, top in zip(probabilities, classifier.predict_top(X, k=2), strict=True):
+        assert [label for label, _ in top] == classifier.classes_[np.argsort(-row)[:2]].tolist()
+        assert [probability for _, probability in top] == sorted(row, reverse=True)[:2]
+        assert type(top[0][0]) is str
+
+
+def test_adding_and_removing_is_fitting_on_the_result() -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    whole = FewShotClassifier().fit(X, y)
+    parts = FewShotClassifier().partial_fit(X[y < 2], y[y < 2]).partial_fit(X[y == 2], y[y == 2])
+    added = FewShotClassifier().fit(X[y < 2], y[y < 2]).add(X[y == 2], 2)
+    for classifier in (parts, added):
+        np.testing.assert_allclose(classifier.predict_proba(X), whole.predict_proba(X), atol=1e-12)
+    removed = whole.remove_class(1).predict_proba(X)
+    np.testing.assert_allclose(removed, FewShotClassifier().fit(X[y != 1], y[y != 1]).predict_proba(X))
+    fewer = FewShotClassifier().fit(X, y).remove_photo(4).predict_proba(X)
+    others = np.arange(len(y)) != 4
+    np.testing.assert_allclose(fewer, FewShotClassifier().fit(X[others], y[others]).predict_proba(X))
+
+
+def test_photos_from_before_are_not_embedded_again(folder: Path) -> None:
+    seen: list[int] = []
+
+    class Counting(TinyEncoder):
+        def __call__(self, images: list[Image.Image]) -> np.ndarray:  # type: ignore[override]
+            seen.append(len(images))
+            return super().__call__(images)
+
+    classifier = FewShotClassifier(Counting()).fit(folder)
+    assert seen == [12]
+    classifier.add([photo("grass", 9)], "meadow")
+    classifier.partial_fit([photo("brick", 9)], ["brick"])
+    classifier.remove_class("meadow").remove_photo(str(Path("brick") / "1.png"))
+    assert seen == [12, 1, 1]
+    assert classifier.learned_.support.shots.tolist() == [4, 4, 4]
+    assert classifier.learned_.support.names[-1] == "photo 0"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda c: c.remove_class("sea"), "no class 'sea'"),
+        (lambda c: c.remove_photo("sea.png"), "0 labelled photos are 'sea.png'"),
+        (lambda c: c.remove_photo(99), "0 labelled photos are 99"),
+        (lambda c: c.remove_class("brick").remove_class("grass"), "photos of 1 class"),
+        (lambda c: c.add([photo("brick", 1)], 3), "all labels as text"),
+        (lambda c: c.partial_fit([photo("brick", 1)], ["sea"], classes=["brick"]), "'sea' is not among"),
+        (lambda c: c.partial_fit([photo("brick", 1)]), "without labels"),
+        (lambda c: c.partial_fit([photo("brick", 1)], ["a", "b"]), "1 photos and 2 labels"),
+        (lambda c: c.predict(photo("brick", 1)), "put it into a list"),
+        (lambda c: c.predict([np.zeros((4, 4, 3))]), "float64 of shape"),
+        (lambda c: c.predict(np.zeros((2, 4, 4, 3))), "expected"),
+        (lambda c: c.predict("nowhere"), "nowhere does not exist"),
+        (lambda c: c.predict(["nowhere.png"]), "1 of 1 photos cannot be read"),
+        (lambda c: c.set_params(reject=2.0).predict([photo("brick", 1)]), "reject is 2.0"),
+        (
+            lambda c: c.set_params(encoder=TinyEncoder(digest="e2" * 32)).predict([photo("brick", 1)]),
+            "another",
+        ),
+        (lambda c: c.set_params(head="rigde").add([photo("brick", 1)], "brick"), "unknown classifier head"),
+        (lambda c: c.add([photo("brick", 1)], "a\x1b[2J"), "printable"),
+        (lambda c: c.add([photo("brick", 1)], "none of these"), "of no class"),
+    ],
+)
+def test_mistakes_are_told(fitted: FewShotClassifier, spoil: object, message: str) -> None:
+    before = fitted.learned_
+    with pytest.raises(UserError, match=message) as caught:
+        spoil(fitted)  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+    if "class" not in message:
+        assert fitted.learned_ is before  # nothing half done
+
+
+def test_mistakes_of_fitting_are_told(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError):
+        FewShotClassifier().predict([[1.0]])
+    with pytest.raises(NotFittedError):
+        next(FewShotClassifier().answers(folder))
+    write_photos(tmp_path / "split" / "train")
+    with pytest.raises(UserError, match=r"has the splits train.*take one of them"):
+        FewShotClassifier(TinyEncoder()).fit(tmp_path / "split")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no photos in"):
+        FewShotClassifier(TinyEncoder()).fit(tmp_path / "empty")
+    with pytest.raises(UserError, match="reject is 'yes'"):
+        FewShotClassifier(TinyEncoder(), reject="yes").fit(folder)
+    on_rows = FewShotClassifier(TinyEncoder()).fit(*labelled_rows(1))
+    with pytest.raises(UserError, match="fitted on rows of features and cannot read photos"):
+        on_rows.predict(folder)
+
+
+def test_bad_photos_are_left_out_of_a_fit_and_rows_of_the_answers(folder: Path) -> None:
+    (folder / "grass" / "broken.jpg").write_bytes(b"no image")
+    with pytest.warns(UserWarning, match="broken.jpg was left out: not an image"):
+        classifier = FewShotClassifier(TinyEncoder()).fit(folder)
+    assert [name for name, _ in classifier.skipped_] == ["grass/broken.jpg"]
+    assert classifier.learned_.support.shots.tolist() == [4, 4, 4]
+    answers = list(classifier.answers(folder))
+    assert len(answers) == 13
+    (bad,) = [answer for answer in answers if answer.problem]
+    assert bad.name == "grass/broken.jpg"
+    assert bad.label is None
+    assert all(answer.label == answer.name.split("/")[0] for answer in answers if not answer.problem)
+    for path in (folder / "grass").iterdir():
+        path.write_bytes(b"no image")
+    with warnings.catch_warnings(action="ignore"), pytest.raises(UserError, match="no photo of 'grass'"):
+        FewShotClassifier(TinyEncoder()).fit(folder)
+
+
+def test_an_answer_has_its_reason(fitted: FewShotClassifier, folder: Path) -> None:
+    names = fitted.learned_.support.names
+    for answer in fitted.answers([folder / "brick" / "2.png", folder / "grass" / "0.png"], top=2):
+        place = Path(answer.name)
+        assert answer.nearest_name == f"{place.parent.name}/{place.name}" == names[answer.nearest]
+        assert answer.closeness == pytest.approx(1)
+        assert len(answer.top) == 2
+        assert answer.top[0] == (answer.label, answer.probability)
+    (row,) = fitted.answers(TinyEncoder()([photo("brick", 9)]))
+    assert row.name == "row 0"
+    assert row.label == "brick"
+
+
+def test_none_of_these(fitted: FewShotClassifier) -> None:
+    strange = [Image.new("RGB", (40, 32), colour) for colour in ("black", "white", "magenta")]
+    known = [photo(label, seed) for label in CLASSES for seed in range(20, 30)]
+    assert set(fitted.predict(strange)) <= set(CLASSES)
+    fitted.set_params(reject="auto")
+    assert (fitted.predict(strange) == "none of these").all()
+    assert (fitted.predict(known) != "none of these").mean() > 0.7
+    assert {answer.label for answer in fitted.answers(strange)} == {"none of these"}
+    numbers = FewShotClassifier(reject=0.01).fit(*labelled_rows(1))
+    assert numbers.predict(-labelled_rows(2)[0]).tolist() == [-1] * 12
+
+
+def test_with_one_photo_a_class_nothing_is_turned_away() -> None:
+    X, y = labelled_rows(1, (1, 1, 1))  # noqa: N806
+    assert (FewShotClassifier(reject="auto").fit(X, y).predict(-X) != -1).all()
+
+
+def test_in_a_pipeline_a_grid_and_cross_validation(folder: Path) -> None:
+    paths = sorted(str(path) for path in folder.rglob("*.png"))
+    labels = np.array([Path(path).parent.name for path in paths])
+    pipeline = make_pipeline(ImageEncoder(TinyEncoder()), FewShotClassifier())
+    assert pipeline.fit(paths, labels).score(paths, labels) == 1.0
+    whole = FewShotClassifier(TinyEncoder())
+    np.testing.assert_allclose(
+        pipeline.predict_proba(paths), clone(whole).fit(paths, labels).predict_proba(paths), atol=1e-12
+    )
+    assert cross_val_score(whole, paths, labels, cv=2).mean() > 0.9
+    grid = GridSearchCV(whole, {"head": ["ridge", "centroid"]}, cv=2).fit(paths, labels)
+    assert grid.best_params_["head"] in ("ridge", "centroid")
+    copy = clone(whole)
+    assert copy.get_params() == whole.get_params()
+
+
+def test_together_helps_with_one_shot_and_is_not_advised_with_five() -> None:
+    generator = np.random.default_rng(0)
+    means = generator.exponential(size=(5, 101))
+    labels = np.repeat(np.arange(5), 40)
+    X = np.maximum(means[labels] + generator.normal(scale=2.0, size=(200, 101)), 0).astype(np.float32)  # noqa: N806
+    shots = np.arange(200) % 40 == 0
+    classifier = FewShotClassifier().fit(X[shots], labels[shots])
+    alone = (classifier.predict(X) == labels).mean()
+    assert (classifier.predict(X, together=True) == labels).mean() > alone + 0.05
+    several = np.arange(200) % 40 < 5
+    classifier.fit(X[several], labels[several])
+    with pytest.warns(UserWarning, match="not advised with 5 photos a class"):
+        classifier.predict_proba(X, together=True)
+
+
+def test_embed(folder: Path) -> None:
+    paths = sorted(folder.rglob("*.png"))
+    expected = TinyEncoder()([Image.open(path) for path in paths])
+    np.testing.assert_array_equal(fewset.embed(folder, TinyEncoder()), expected)
+    np.testing.assert_array_equal(fewset.embed(paths, TinyEncoder()), expected)
+    np.testing.assert_array_equal(fewset.embed(paths[3], TinyEncoder()), expected[3:4])
+    assert expected.dtype == np.float32
+    paths[1].write_bytes(b"")
+    with pytest.raises(UserError, match=r"1 of 12 photos cannot be read \(.*1.png: empty file\)"):
+        fewset.embed(paths, TinyEncoder())
