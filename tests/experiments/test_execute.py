@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.result import read_result
 from fewset.experiments.weights import load
 from fewset.runtime.errors import UserError
 from tests.helpers.tiny_recipes import MODEL, PRETRAIN, TRAIN, recipe
@@ -43,17 +44,20 @@ def test_pretraining_of_no_epochs_is_the_other_one_at_its_own_size(runs: Path) -
 
 
 def test_a_run_directory_holds_what_the_contract_names(runs: Path) -> None:
-    result = execute(recipe(TRAIN), "train", runs / "feat")
+    returned = execute(recipe(TRAIN), "train", runs / "feat")
     names = {file.name for file in (runs / "feat").iterdir()}
     assert names >= {
         "recipe.toml", "model.safetensors", "metrics.jsonl", "result.json", "checkpoint", "log.txt",
         "environment.json", "per_task.npy",
     }  # fmt: skip
-    assert result == json.loads((runs / "feat" / "result.json").read_text())
+    assert returned == read_result(runs / "feat" / "result.json")
+    result = json.loads((runs / "feat" / "result.json").read_text())
     assert result["method"] == "FEAT"
     for key in (
         "setting",
         "data",
+        "data_digest",
+        "weights_digest",
         "split",
         "way",
         "shot",

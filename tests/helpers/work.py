@@ -55,7 +55,7 @@ def trained(tasks: int, freeze: bool, steps: int) -> FewShotModel:
     model = Exact(Conv4(input_size=16, dim=7), adapter, PrototypeHead(7, temperature=3.0)).double()
     config = TrainConfig(
         way=3, shot=2, query=3, tasks_per_step=tasks, tasks_per_epoch=tasks, augment=("pad_crop", "flip"),
-        balance=0.1, freeze_batchnorm=freeze,
+        balance=0.1, freeze_batchnorm=freeze, validation_query=3,
     )  # fmt: skip
     _steps(MetaTraining(model, open_set("tiny"), config, seed=5), steps)
     return model
@@ -66,7 +66,13 @@ def trained_on_features(table: Path, tasks: int) -> FewShotModel:
     adapter = Attention(5, attention_dropout=0.0, dropout=0.0)
     model = FewShotModel(FeatureInput(5), adapter, PrototypeHead(5, temperature=3.0))
     config = TrainConfig(
-        way=3, shot=2, query=3, tasks_per_step=tasks, tasks_per_epoch=tasks, validation_way=3
+        way=3,
+        shot=2,
+        query=3,
+        tasks_per_step=tasks,
+        tasks_per_epoch=tasks,
+        validation_way=3,
+        validation_query=3,
     )
     _steps(FeatureTraining(model, open_features(table), config, seed=5), 3)
     return model

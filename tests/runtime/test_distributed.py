@@ -193,7 +193,7 @@ def test_a_process_that_dies_ends_the_run_and_another_number_goes_on(tmp_path: P
     assert state["step"] in (6, 7)  # the first process may be ended before it has written the seventh
     result = execute(given, "train", out, resume=True)
     assert f"resumed at step {state['step']}" in (out / "log.txt").read_text()
-    assert result["versions"]["processes"] == 1
+    assert result.versions["processes"] == 1
     execute(given, "train", tmp_path / "whole")
     whole, found = load(tmp_path / "whole").state_dict(), load(out).state_dict()
     for name in whole:

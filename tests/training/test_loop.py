@@ -115,4 +115,4 @@ def test_a_run_that_diverges_is_unfinished_and_starts_anew_by_force(tmp_path: Pa
     assert not (run / "result.json").exists()
     with pytest.raises(UserError, match="the recipe differs"):
         execute(recipe(1e-3), "pretrain", run, resume=True)
-    assert execute(recipe(1e-3), "pretrain", run, force=True)["tasks"] == 5
+    assert execute(recipe(1e-3), "pretrain", run, force=True).tasks == 5
