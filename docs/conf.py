@@ -70,7 +70,13 @@ def use_dashes(_: Sphinx, tree: nodes.document) -> None:
             text.parent.replace(text, nodes.Text(" – "))
 
 
+def skip_sklearn(_: Sphinx, _what: str, name: str, _member: Any, skip: bool, _options: Any) -> bool | None:
+    """Methods that scikit-learn makes for its routing of metadata are documented there."""
+    return True if name.startswith("set_") and name.endswith("_request") else skip or None
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-skip-member", skip_sklearn)
     app.connect("builder-inited", lambda app: reference_pages.write(Path(app.srcdir) / "reference"))
     app.connect("source-read", adapt_page)
     app.connect("autodoc-process-docstring", attribute_text, priority=0)  # before Napoleon

@@ -75,7 +75,7 @@ def episode_membership(
 def signed_power(
     features: Float[Tensor, "*rows D"], power: float | Float[Tensor, ""]
 ) -> Float[Tensor, "*rows D"]:
-    """Each row as sign(x) |x|^power, at length 1: with a power below 1 a few large numbers decide less."""
+    """Each row as `sign(x) |x|^power`, at length 1: with a power below 1 a few large numbers decide less."""
     raised = features.abs().clamp_min(torch.finfo(features.dtype).tiny).pow(power) * features.sign()
     return F.normalize(raised, dim=-1)
 
@@ -103,7 +103,7 @@ def ridge(
     members: Float[Tensor, "T S N"],
     strength: Float[Tensor, "T"],
 ) -> Float[Tensor, "T D N"]:
-    """The weights W that minimise Σ |row W - target|² + strength |W|², each class counting alike.
+    """The weights W that minimise `Σ |row W - target|² + strength |W|²`, each class counting alike.
 
     The targets are the membership. A row counts by the mean number of shots over that of its class, so it
     is the plain ridge regression where all classes have as many. Solved in as few dimensions as there are.
