@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-PRIOR = 5.0
+PRIOR = 2.0
 """How strongly the temperature is held towards 1, in photos."""
 _WIDEST = 4.0
 """The logarithm of the temperature stays within ± this."""

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from fewset.classify.duplicates import numbered_copies
 from fewset.classify.heads import ClassifierHead
-from fewset.classify.intervals import Interval, wilson
+from fewset.classify.intervals import Interval, left_out_interval
 from fewset.classify.leave_one_out import left_out_logits
 from fewset.classify.linear import prepared
 from fewset.classify.rejection import closeness
@@ -67,7 +67,7 @@ class Trust:
     @property
     def interval(self) -> Interval | None:
         """The 95 % interval of the accuracy on new photos like these; None where it cannot be told."""
-        return wilson(self.right, self.tested) if self.tested else None
+        return left_out_interval(self.right, self.tested) if self.tested else None
 
     @property
     def in_words(self) -> str:

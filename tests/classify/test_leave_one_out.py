@@ -1,4 +1,4 @@
-"""Leave-one-out against brute force: a new fit from scratch without the photo, for each photo."""
+"""Leave-one-out against brute force: a new fit from scratch for each photo, without the left-out ones."""
 
 import numpy as np
 import pytest
@@ -6,31 +6,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewset.classify.heads import (
-    CLASSIFIER_HEADS,
-    ClassifierHead,
-    class_means,
-    find_classifier_head,
-    signed_power,
-)
-from fewset.classify.leave_one_out import left_out_logits
+from fewset.classify.heads import CLASSIFIER_HEADS, ClassifierHead, find_classifier_head, signed_power
+from fewset.classify.leave_one_out import left_out_logits, left_out_turns
 from tests.helpers.classifier_tasks import answers, task
 
 
 def brute_force(
-    head: ClassifierHead, features: np.ndarray, labels: np.ndarray, copies: np.ndarray
+    head: ClassifierHead, features: np.ndarray, labels: np.ndarray, copies: np.ndarray, fits: int = 20
 ) -> np.ndarray:
-    """Each photo classified after a fit on the features of the others, in all their dimensions."""
+    """Each photo classified after a fit on the features of those with another turn, in all dimensions."""
+    turns = left_out_turns(labels, copies, fits)
+    several = {label for label in labels if len(set(turns[labels == label])) > 1}
     logits = np.full((len(labels), labels.max() + 1), np.nan)
-    for number in range(len(labels)):
-        others = copies != copies[number]
-        if labels[number] in labels[others]:
-            # A class that lost its only photo would stay without an answer: its photos stay in.
-            for label in set(range(labels.max() + 1)) - set(labels[others]):
-                others |= labels == label
-            parts = (
-                torch.from_numpy(part) for part in (features[others], labels[others], features[[number]])
-            )
+    for number, label in enumerate(labels):
+        if label in several:
+            # A class whose photos all have one turn would be gone; they stay in.
+            stay = [
+                other
+                for other in range(len(labels))
+                if turns[other] != turns[number] or labels[other] not in several
+            ]
+            parts = (torch.from_numpy(part) for part in (features[stay], labels[stay], features[[number]]))
             logits[number] = answers(head, *parts)[0].numpy()
     return logits
 
@@ -40,25 +36,38 @@ def brute_force(
 def test_as_brute_force(name: str, dim: int, shots: tuple[int, ...]) -> None:
     head = find_classifier_head(name)
     features, labels, _ = task(0, dim, shots)
-    rows = signed_power(features, head.power)
+    alone = np.arange(len(labels))
+    found = left_out_logits(head, signed_power(features, head.power), labels.numpy(), len(shots), alone)
     tolerance = 1e-3 if name == "logistic" else 1e-10  # scikit-learn's solver stops by a tolerance
     np.testing.assert_allclose(
-        left_out_logits(head, rows, labels.numpy(), len(shots)),
-        brute_force(head, features.numpy(), labels.numpy(), np.arange(len(labels))),
-        atol=tolerance,
+        found, brute_force(head, features.numpy(), labels.numpy(), alone), atol=tolerance
     )
+    assert np.isnan(found[:, 0]).tolist() == [shots[label] == 1 for label in labels]
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), min_size=2, max_size=4))
-def test_copies_are_left_out_together(seed: int, shots: list[int]) -> None:
-    generator = np.random.default_rng(seed)
+@given(
+    st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), min_size=2, max_size=4), st.sampled_from([2, 20])
+)
+def test_copies_are_left_out_together(seed: int, shots: list[int], fits: int) -> None:
     features, labels, _ = task(seed, 11, tuple(shots))
-    copies = generator.integers(0, max(2, len(labels) - 2), size=len(labels))
+    copies = np.random.default_rng(seed).integers(0, max(2, len(labels) - 2), size=len(labels))
     head = find_classifier_head("ridge")
-    found = left_out_logits(head, signed_power(features, 0.5), labels.numpy(), len(shots), copies)
-    expected = brute_force(head, features.numpy(), labels.numpy(), copies)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    rows = signed_power(features, 0.5)
+    found = left_out_logits(head, rows, labels.numpy(), len(shots), copies, fits)
+    np.testing.assert_allclose(
+        found, brute_force(head, features.numpy(), labels.numpy(), copies, fits), atol=1e-10
+    )
+
+
+def test_each_turn_takes_one_photo_of_a_class() -> None:
+    labels = np.array([2, 0, 0, 1, 2, 1, 1, 0, 2])
+    turns = left_out_turns(labels, np.arange(9))
+    for label in range(3):
+        assert turns[labels == label].tolist() == [0, 1, 2]
+    assert left_out_turns(labels, np.arange(9), fits=2).max() == 1
+    copies = np.array([0, 1, 2, 3, 4, 3, 6, 7, 8])
+    assert left_out_turns(labels, copies)[[3, 5, 6]].tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("name", sorted(CLASSIFIER_HEADS))
@@ -70,33 +79,18 @@ def test_noise_is_at_chance(name: str) -> None:
     right = []
     for _ in range(20):
         rows = signed_power(torch.from_numpy(generator.exponential(size=(25, 211))), head.power)
-        right.append((left_out_logits(head, rows, labels, 5).argmax(axis=1) == labels).mean())
-    # A photo's own class has a shot less than the others, so less than 1/5 is expected.
-    assert np.mean(right) < 0.25
+        right.append((left_out_logits(head, rows, labels, 5, np.arange(25)).argmax(axis=1) == labels).mean())
+    assert np.mean(right) == pytest.approx(0.2, abs=0.06)
 
 
-def test_many_photos_are_left_out_in_groups_across_the_classes() -> None:
-    head = find_classifier_head("ridge")
-    features, labels, _ = task(0, 7, (6, 6, 6))
-    rows = signed_power(features, 0.5)
-    found = left_out_logits(head, rows, labels.numpy(), 3, work=6 * (7**3 / 3 + 7 * 7 * 18))
-    assert np.isfinite(found).all()
-    for group in range(6):  # one of each class
-        out = np.arange(18) % 6 == group
-        parts = (torch.from_numpy(part) for part in (features.numpy()[~out], labels.numpy()[~out]))
-        expected = answers(head, *parts, features[torch.from_numpy(out)]).numpy()
-        np.testing.assert_allclose(found[out], expected, atol=1e-10)
-
-
-def test_the_mean_that_is_taken_off_does_not_know_the_left_out_photo() -> None:
-    """A photo far from all others: had it moved the mean, the others' answers to it would be another."""
+def test_the_mean_that_is_taken_off_does_not_know_the_left_out_photos() -> None:
+    """They are far from all others: had they moved the mean, the answers would be others."""
     head = find_classifier_head("ridge")
     features, labels, _ = task(0, 29, (3, 3))
-    features[0] *= torch.linspace(0, 100, 29)
+    features[[0, 3]] *= torch.linspace(0, 100, 29)
     rows = signed_power(features, 0.5)
-    others = torch.eye(2, dtype=torch.float64)[labels[1:]].unsqueeze(0)
-    shift = head.solve(rows[None, 1:], others).shift
-    torch.testing.assert_close(shift, class_means(rows[None, 1:], others).mean(dim=1))
-    found = left_out_logits(head, rows, labels.numpy(), 2)[0]
-    expected = head.solve(rows[None, 1:], others).logits(rows[None, :1])[0, 0].numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    stay = torch.tensor([1, 2, 4, 5])
+    alone = head.solve(rows[None, stay], torch.eye(2, dtype=torch.float64)[labels[stay]].unsqueeze(0))
+    torch.testing.assert_close(alone.shift[0], rows[stay].mean(dim=0))
+    found = left_out_logits(head, rows, labels.numpy(), 2, np.arange(6))
+    np.testing.assert_allclose(found[[0, 3]], alone.logits(rows[None, [0, 3]])[0].numpy(), atol=1e-10)

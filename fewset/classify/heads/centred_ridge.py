@@ -7,7 +7,7 @@ from torch import Tensor
 from fewset.classify.heads import Solution, centred, register_classifier_head, ridge
 
 STRENGTH = 1.0
-SCALE = 10.0
+SCALE = 15.0
 """The regression's factor, so that probabilities are about right before the temperature is learned."""
 
 

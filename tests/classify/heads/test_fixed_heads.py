@@ -34,7 +34,7 @@ def test_ridge(seed: int) -> None:
     regression = Ridge(alpha=1.0, fit_intercept=False)
     regression.fit(rows, np.eye(len(SHOTS))[labels], sample_weight=weights)
     np.testing.assert_allclose(
-        answers(RidgeHead(), *task(seed)).numpy(), 10 * regression.predict(query), atol=1e-9
+        answers(RidgeHead(), *task(seed)).numpy(), 15 * regression.predict(query), atol=1e-9
     )
 
 

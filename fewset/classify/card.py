@@ -1,0 +1,109 @@
+"""What a fitted classifier is and how far to trust it, in words: lines for a terminal, a card in Markdown."""
+
+from collections.abc import Sequence
+from math import isfinite
+
+from fewset import __version__
+from fewset.classify.answers import plain_label
+from fewset.classify.learned import Learned
+from fewset.classify.rejection import SHARE
+from fewset.classify.trust import LEAST_SHOTS
+
+_LISTED = 10
+
+
+def summary(learned: Learned) -> list[str]:
+    """The findings, one a line, the most important first."""
+    trust = learned.trust
+    lines = [trust.in_words]
+    if trust.tested and trust.untested:
+        lines.append(
+            f"not tested, with fewer than {LEAST_SHOTS} different photos: {_classes(learned, trust.untested)}"
+        )
+    for confusion in trust.confusions[:_LISTED]:
+        label, taken_for = (_label(learned, number) for number in (confusion.label, confusion.taken_for))
+        photos = "1 photo" if confusion.photos == 1 else f"{confusion.photos} photos"
+        lines.append(f"{photos} of {label} taken for {taken_for}")
+    lines += [
+        f"{_photo(learned, suspect.photo)} looks mislabelled: {_label(learned, suspect.looks_like)} "
+        f"({suspect.probability:.0%})"
+        for suspect in trust.suspects[:_LISTED]
+    ]
+    lines += [
+        f"copies of one photo: {', '.join(_photo(learned, photo) for photo in group)}"
+        for group in trust.copies[:_LISTED]
+    ]
+    lines.append(f"another photo of {_label(learned, trust.weakest)} would help most")
+    return lines
+
+
+def model_card(learned: Learned, name: str) -> str:
+    """A card in Markdown: what the classifier is made of, how well it does, and what it is not for."""
+    support, trust, limit = learned.support, learned.trust, learned.threshold(SHARE)
+    encoder = "none: rows of features"
+    if learned.encoder is not None:
+        encoder = f"{_escaped(learned.encoder.id)} (sha256 {learned.encoder.digest[:12]})"
+    shots = support.shots
+    rows = "\n".join(
+        f"| {_escaped(_label(learned, number))} | {count} |" for number, count in enumerate(shots)
+    )
+    rejection = (
+        f"A photo whose cosine to every labelled photo and prototype is below {limit:.3f} is none of these; "
+        f"about {SHARE:.0%} of the classes' own photos are, too."
+        if isfinite(limit)
+        else "Whether a photo is none of these cannot be told: that takes two different photos of a class."
+    )
+    return f"""# {_escaped(name)}
+
+A classifier of {len(shots)} classes from {len(support)} photos, made with fewset {__version__}.
+
+| | |
+|---|---|
+| encoder | {encoder} |
+| features | {support.features.shape[1]} |
+| head | {learned.head} |
+| temperature | {trust.temperature:.3g} |
+
+| class | photos |
+|---|---|
+{rows}
+
+## How far to trust it
+
+{_listing(summary(learned))}
+
+The accuracy is that of the labelled photos, each classified without itself and its copies, with a 95 %
+interval. It holds for new photos that are like these: the same cameras, places and backgrounds.
+Probabilities are calibrated on the same answers.
+
+## None of these
+
+{rejection}
+
+## What it is not for
+
+Decisions about people, and whatever must not go wrong now and then. It knows the classes above and nothing
+else, and a photo of another thing may still get one of their names.
+"""
+
+
+def _label(learned: Learned, number: int) -> str:
+    return str(plain_label(learned.support.classes[number]))
+
+
+def _photo(learned: Learned, number: int) -> str:
+    return learned.support.names[number] or f"row {number}"
+
+
+def _classes(learned: Learned, numbers: Sequence[int]) -> str:
+    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+    return ", ".join(_label(learned, number) for number in numbers[:_LISTED]) + more
+
+
+def _listing(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {_escaped(line)}" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown shows as it is."""
+    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|" else letter for letter in text)
