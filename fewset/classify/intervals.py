@@ -6,7 +6,7 @@ from typing import NamedTuple
 Z95 = 1.959963984540054
 DEPENDENCE = 2.0
 """The answers to left-out photos come from almost the same photos, so that they count for fewer. Divided by
-this, the interval held the accuracy on new photos in 93 to 98 % of tasks at 5 shots; undivided, 83 to 92 %."""
+this, the interval held the accuracy on new photos in 93 to 98 % of tasks at 5 shots; undivided, 83 to 92."""
 
 
 class Interval(NamedTuple):

@@ -5,8 +5,8 @@ statistic: a classifier that centres on it shows 100 %. So each answer comes fro
 
 One photo of every class is left out at a time. That takes as many fits as the largest class has photos, not
 as many as there are photos, and is fairer than leaving out one photo alone, whose class then has a shot less
-than the others: measured at 5-way 5-shot, the accuracy is 0.3 to 0.9 points too low instead of 1.8 to 2.1, and
-at 3 shots 2.1 to 3.4 instead of 6.9 to 8.4.
+than the others: measured at 5-way 5-shot, the accuracy is 0.3 to 0.9 points too low instead of 1.8 to 2.1,
+and at 3 shots 2.1 to 3.4 instead of 6.9 to 8.4.
 """
 
 from collections.abc import Iterator
