@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fewset.classify.answers import Answer, none_label, plain_label, top_classes, unreadable
+from fewset.classify.answering import answered
+from fewset.classify.answers import Answer, none_label, plain_label, top_classes
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import Photo, is_photos, opened_classes, opened_photos
 from fewset.classify.rejection import SHARE
 from fewset.classify.support import Support, support_of_photos, support_of_rows
-from fewset.classify.together import ADVISED_BELOW
+from fewset.classify.together import warn_if_not_advised
 from fewset.classify.transformer import chosen_encoder, readable_features
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError
@@ -148,18 +150,15 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Takes any number of photos in bounded memory. What cannot be read is an answer with the reason.
         """
         check_is_fitted(self)
+        learned, share = self.learned_, self._share()
         if not is_photos(X):
             rows = [PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X))]
-            yield from self._answered(rows, top)
+            yield from answered(learned, rows, top, share)
             return
         with opened_photos(X) as photos:
-            batch: list[PhotoRow] = []
-            for row in photo_rows(photos, self._encoder()):
-                batch.append(row)
-                if len(batch) == _BATCH:
-                    yield from self._answered(batch, top)
-                    batch = []
-            yield from self._answered(batch, top)
+            rows_to_come = photo_rows(photos, self._encoder(), thumbnails=False)
+            while batch := list(islice(rows_to_come, _BATCH)):
+                yield from answered(learned, batch, top, share)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
         """The share of photos that are classified rightly; a folder with a folder a class needs no labels."""
@@ -279,33 +278,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _probabilities(
         self, features: Float32[np.ndarray, "m D"], together: bool
     ) -> Float[np.ndarray, "m N"]:
-        shots = self.learned_.support.shots.mean()
-        if together and shots >= ADVISED_BELOW:
-            warnings.warn(
-                f"together=True is not advised with {shots:g} photos a class: from {ADVISED_BELOW} on it "
-                "gains nothing, or loses",
-                stacklevel=3,
-            )
+        if together:
+            warn_if_not_advised(self.learned_.support.shots)
         return self.learned_.probabilities(features, together)
-
-    def _answered(self, rows: Sequence[PhotoRow], top: int) -> Iterator[Answer]:
-        good = [row for row in rows if not row.problem]
-        found = iter(self._found(good, top) if good else ())
-        for row in rows:
-            yield unreadable(row.name, row.problem) if row.problem else next(found)
-
-    def _found(self, rows: Sequence[PhotoRow], top: int) -> Iterator[Answer]:
-        learned, share = self.learned_, self._share()
-        features = np.stack([row.features for row in rows])
-        best = top_classes(self.classes_, learned.probabilities(features), top)
-        limit = -np.inf if share is None else learned.threshold(share)
-        nearest, largest = learned.closeness.nearest(features), learned.closeness.largest(features)
-        for row, likeliest, photo, cosine in zip(rows, best, nearest, largest, strict=True):
-            label, probability = likeliest[0]
-            if cosine < limit:
-                label = none_label(self.classes_)
-            name = learned.support.names[photo]
-            yield Answer(row.name, label, probability, likeliest, float(cosine), int(photo), name)
 
 
 def _checked(labels: np.ndarray) -> np.ndarray:

@@ -1,9 +1,11 @@
 """Photos become rows of features, a batch at a time: decoded in threads while the encoder computes."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from io import BytesIO
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,8 @@ from fewset.models.encoders import Encoder
 
 THUMBNAIL = 96
 """Pixels of the longer side of the small copies that a classifier keeps."""
-_BATCH = 32
+BATCH = 32
+"""Photos that the encoder is given at once."""
 _HASH = 8
 
 
@@ -34,25 +37,29 @@ class PhotoRow(NamedTuple):
     """Why the photo cannot be read."""
 
 
-def photo_rows(photos: Sequence[Photo], encoder: Encoder) -> Iterator[PhotoRow]:
+def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = True) -> Iterator[PhotoRow]:
     """One row a photo, in order; what cannot be read is a row with its reason.
 
-    Two batches of decoded photos are in memory at most, each reduced to what the encoder needs.
+    Two batches of decoded photos are in memory at most, each reduced to what the encoder needs. Thumbnails
+    and fingerprints are for photos that a classifier keeps.
     """
+    look = partial(_look, size=encoder.input_size, thumbnails=thumbnails)
     pool = ThreadPoolExecutor(os.cpu_count())
+    waiting = iter(photos)
     try:
-        batches = [photos[start : start + _BATCH] for start in range(0, len(photos), _BATCH)]
-        coming = [pool.submit(_look, photo, encoder.input_size) for photo in next(iter(batches), ())]
-        for number, batch in enumerate(batches):
+        batch = list(islice(waiting, BATCH))
+        coming = [pool.submit(look, photo) for photo in batch]
+        while batch:
             looked = [future.result() for future in coming]
-            following = batches[number + 1] if number + 1 < len(batches) else ()
-            coming = [pool.submit(_look, photo, encoder.input_size) for photo in following]
-            embedded = iter(encoder([look.image for look in looked if look.image is not None]))
-            for photo, look in zip(batch, looked, strict=True):
+            following = list(islice(waiting, BATCH))
+            coming = [pool.submit(look, photo) for photo in following]
+            embedded = iter(encoder([each.image for each in looked if each.image is not None]))
+            for photo, seen in zip(batch, looked, strict=True):
                 features = (
-                    np.full(encoder.dim, np.nan, dtype=np.float32) if look.image is None else next(embedded)
+                    np.full(encoder.dim, np.nan, dtype=np.float32) if seen.image is None else next(embedded)
                 )
-                yield PhotoRow(photo.name, features, look.thumbnail, look.fingerprint, look.problem)
+                yield PhotoRow(photo.name, features, seen.thumbnail, seen.fingerprint, seen.problem)
+            batch = following
     finally:  # Ctrl-C, or a caller who has seen enough, must not wait for the rest of the photos
         pool.shutdown(cancel_futures=True)
 
@@ -64,12 +71,12 @@ class _Look(NamedTuple):
     problem: str = ""
 
 
-def _look(photo: Photo, size: int) -> _Look:
+def _look(photo: Photo, size: int, thumbnails: bool) -> _Look:
     try:
         image = decode_photo(photo.read(), size)
     except (BadImage, OSError) as error:
         return _Look(None, problem=str(error))
-    return _Look(image, _thumbnail(image), fingerprint(image))
+    return _Look(image, _thumbnail(image), fingerprint(image)) if thumbnails else _Look(image)
 
 
 def _thumbnail(image: Image.Image) -> bytes:

@@ -1,10 +1,12 @@
-"""What users call photos, in one form: a folder, a zip file, paths, Pillow images or arrays of pixels.
+"""What users call photos, in one form: a folder, a zip file, a table, paths, Pillow images, arrays of pixels.
 
 Nothing is decoded here; a `Photo` is a name and a way to its bytes or pixels.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +16,8 @@ from PIL import Image
 
 from fewset.data.images.decoding import SUFFIXES, as_images
 from fewset.data.images.importers.folder import entries
-from fewset.data.images.sources import check_size, open_source
+from fewset.data.images.sources import Source, check_size, open_source
+from fewset.data.images.tables import table_rows
 from fewset.runtime.errors import UserError
 
 Pixels = bytes | np.ndarray | Image.Image
@@ -56,20 +59,59 @@ def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
             yield [_file(path)]
             return
         with open_source(path) as source:
-            files = [file for file in source.files if file.lower().endswith(SUFFIXES)]
-            if not files:
-                raise UserError(f"there are no photos in {path}; expected files {', '.join(SUFFIXES)}")
-            yield [Photo(file, _later(source.read, file)) for file in files]
+            yield [Photo(file, partial(source.read, file)) for file in _photo_files(source)]
     elif isinstance(photos, Image.Image):
         raise UserError("got one image, expected a sequence of them; put it into a list: [image]")
     else:
         yield _listed(photos)
 
 
+@dataclass(frozen=True)
+class Listing:
+    """Photos as their names alone, until they are asked for: a million of them take little memory."""
+
+    names: list[str]
+    """Paths; that of a photo in a zip file goes on inside it."""
+    readers: list[Callable[[str], bytes]]
+    """What reads the photo of a name."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def photos(self, first: int, last: int) -> Iterator[Photo]:
+        """Those from number `first` to `last` (excluded)."""
+        for number in range(first, min(last, len(self))):
+            yield Photo(self.names[number], partial(self.readers[number], self.names[number]))
+
+    @property
+    def packed(self) -> str | None:
+        """The first photo that is not a file of its own but inside a zip file, if there is one."""
+        pairs = zip(self.names, self.readers, strict=True)
+        return next((name for name, read in pairs if read is not read_photo), None)
+
+
+@contextmanager
+def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
+    """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once."""
+    with ExitStack() as stack:
+        found: dict[str, Callable[[str], bytes]] = {}
+        for path in paths:
+            names, read = _names(path, stack)
+            for name in names:
+                found.setdefault(name, read)
+        yield Listing(list(found), list(found.values()))
+
+
 @contextmanager
 def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo], list[str]]]:
-    """The photos of a folder (or zip file) with a folder a class, and the class of each."""
-    with open_source(Path(fspath(folder))) as source:
+    """Photos and the class of each: a folder or zip file with a folder a class, or a CSV file (path, label)."""
+    path = Path(fspath(folder))
+    if _is_table(path):
+        rows = _table(path, ("path", "label"))
+        photos = [Photo(name, partial(read_photo, path.parent / name)) for name, _ in rows]
+        yield photos, [label for _, label in rows]
+        return
+    with open_source(path) as source:
         found = entries(source)
         splits = sorted({entry.split for entry in found if entry.split is not None})
         if splits:
@@ -82,8 +124,49 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
                 f"there are no photos in {source.path}; expected a folder a class with files "
                 f"{', '.join(SUFFIXES)} in it"
             )
-        photos = [Photo(entry.file, _later(source.read, entry.file)) for entry in found]
+        photos = [Photo(entry.file, partial(source.read, entry.file)) for entry in found]
         yield photos, [entry.class_name for entry in found]
+
+
+def read_photo(path: str | Path) -> bytes:
+    """The bytes of a file, unless it is too large for a photo."""
+    check_size(Path(path).stat().st_size)
+    return Path(path).read_bytes()
+
+
+def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Callable[[str], bytes]]:
+    """The photos at a path, and what reads them; zip files stay open until `stack` ends."""
+    if _is_table(path):
+        return (str(path.parent / name) for (name,) in _table(path, ("path",))), read_photo
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return [str(path)], read_photo
+    if not path.exists():
+        raise UserError(f"{path} does not exist; expected a folder, a zip file, a CSV file or a photo")
+    source = stack.enter_context(open_source(path))
+    files = _photo_files(source)
+    if path.is_dir():
+        return (str(path / file) for file in files), read_photo
+    return (f"{path}/{file}" for file in files), lambda name: source.read(name.removeprefix(f"{path}/"))
+
+
+def _photo_files(source: Source) -> list[str]:
+    files = [file for file in source.files if file.lower().endswith(SUFFIXES)]
+    if not files:
+        raise UserError(f"there are no photos in {source.path}; expected files {', '.join(SUFFIXES)}")
+    return files
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() == ".csv" and not path.is_dir()
+
+
+def _table(path: Path, columns: Sequence[str]) -> list[list[str]]:
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; expected a CSV file with the columns {', '.join(columns)}")
+    rows = [cells for _, cells in table_rows(path.read_bytes(), str(path), columns)]
+    if not rows:
+        raise UserError(f"{path} lists no photos; expected a line for each under {','.join(columns)!r}")
+    return rows
 
 
 def _listed(photos: Iterable[Any]) -> list[Photo]:
@@ -107,12 +190,4 @@ def _one(photo: Any, number: int) -> Photo:
 
 
 def _file(path: Path) -> Photo:
-    def read() -> bytes:
-        check_size(path.stat().st_size)
-        return path.read_bytes()
-
-    return Photo(str(path), read)
-
-
-def _later(read: Callable[[str], bytes], file: str) -> Callable[[], bytes]:
-    return lambda: read(file)
+    return Photo(str(path), partial(read_photo, path))

@@ -1,5 +1,7 @@
 """A whole folder at once: the unlabelled photos help to find the middle of each class (soft k-means)."""
 
+import warnings
+
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import softmax
@@ -10,6 +12,17 @@ STEPS = 5
 TEMPERATURE = 1 / 15
 ADVISED_BELOW = 5
 """Shots a class. With so many and more it measured as no gain, or a loss."""
+
+
+def warn_if_not_advised(shots: Int[np.ndarray, "N"]) -> None:
+    """Warn where the classes have so many labelled photos that the others do not help."""
+    mean = shots.mean()
+    if mean >= ADVISED_BELOW:
+        warnings.warn(
+            f"together is not advised with {mean:.3g} photos a class: from {ADVISED_BELOW} on it gains "
+            "nothing, or loses",
+            stacklevel=3,
+        )
 
 
 def probabilities_together(

@@ -3,8 +3,6 @@
 The tables lie in one folder; an image lies where its `filename` says from there, or in `images/` there.
 """
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
@@ -12,6 +10,7 @@ from posixpath import normpath
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
+from fewset.data.images.tables import table_rows
 from fewset.runtime.errors import UserError
 
 _TABLES = tuple(f"{split}.csv" for split in SPLITS)
@@ -56,19 +55,8 @@ def read_tables(source: Source, folder: PurePosixPath, places: Sequence[PurePosi
 def rows_of(source: Source, table: str) -> list[tuple[int, str, str]]:
     """The line number, file name and label of each row."""
     try:
-        text = io.StringIO(source.read(table).decode("utf-8-sig"), newline="")
-        reader = csv.DictReader(text, strict=True, skipinitialspace=True)
-        columns = reader.fieldnames or []
-        rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{table} in {source.path} is not a readable CSV file in UTF-8: {error}") from error
-    for column in ("filename", "label"):
-        if column not in columns:
-            raise UserError(
-                f"{table} in {source.path} has no column {column!r}: its first line is "
-                f"{','.join(columns)!r}, expected 'filename,label'"
-            )
-        for line, row in rows:
-            if not row[column]:
-                raise UserError(f"{table}, line {line} in {source.path}: the column {column!r} is empty")
-    return [(line, row["filename"], row["label"]) for line, row in rows]
+        data = source.read(table)
+    except OSError as error:
+        raise UserError(f"{table} in {source.path} cannot be read: {error}") from error
+    rows = table_rows(data, table, ("filename", "label"), str(source.path))
+    return [(line, filename, label) for line, (filename, label) in rows]

@@ -1,0 +1,32 @@
+"""Tables (CSV) that list images: read whole, every cell that is needed there."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+from fewset.runtime.errors import UserError
+
+
+def table_rows(
+    data: bytes, table: str, columns: Sequence[str], place: str = ""
+) -> list[tuple[int, list[str]]]:
+    """The line number and the cells of these columns, of each row. `place` is where the table is."""
+    within = f" in {place}" if place else ""
+    try:
+        reader = csv.DictReader(
+            io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True, skipinitialspace=True
+        )
+        there = reader.fieldnames or []
+        rows = [(reader.line_num, row) for row in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{table}{within} is not a readable CSV file in UTF-8: {error}") from error
+    for column in columns:
+        if column not in there:
+            raise UserError(
+                f"{table}{within} has no column {column!r}: its first line is {','.join(there)!r}, expected "
+                f"{','.join(columns)!r}"
+            )
+        for line, row in rows:
+            if not row[column]:
+                raise UserError(f"{table}, line {line}{within}: the column {column!r} is empty")
+    return [(line, [row[column] for column in columns]) for line, row in rows]
