@@ -1,17 +1,21 @@
 """Whole runs on a tiny set: what they leave behind, and what they refuse."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from fewset.data.images.store import ImageSet
+from fewset.experiments import execute as execution
 from fewset.experiments.execute import execute, stage_for
-from fewset.experiments.result import read_result
-from fewset.experiments.weights import load
+from fewset.experiments.result import Result, file_digest, read_result
+from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.runtime.errors import UserError
 from tests.helpers.tiny_recipes import MODEL, PRETRAIN, TRAIN, recipe
+from tests.helpers.tiny_set import spoiled_copy
 
 pytestmark = pytest.mark.usefixtures("tiny_set")
 
@@ -93,6 +97,63 @@ def test_a_finished_run_is_not_overwritten(runs: Path) -> None:
     execute(recipe(PRETRAIN, epochs=1, batch=41), "pretrain", runs / "pre", force=True)
     assert weights.read_bytes() != before[0]
     assert (runs / "pre" / "notes.txt").read_text() == "mine"
+
+
+def never(*_: object, **__: object) -> None:
+    raise AssertionError("a finished run needs none of this")
+
+
+def test_resuming_a_finished_run_does_nothing(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def written() -> dict[Path, int]:
+        return {file: file.stat().st_mtime_ns for file in (runs / "pre").rglob("*")}
+
+    before = written()
+    for name in ("stage_for", "fit", "evaluate_run"):
+        monkeypatch.setattr(execution, name, never)
+    said: list[str] = []
+    result = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
+    assert result == read_result(runs / "pre" / "result.json")
+    assert written() == before
+    assert said == []
+
+
+def scored_anew(runs: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, Result]:
+    """The result of a finished run before and after it is resumed, without any training."""
+    first = read_result(runs / "pre" / "result.json")
+    monkeypatch.setattr(execution, "fit", never)
+    said: list[str] = []
+    for _ in range(2):
+        second = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
+    assert len(said) == 1
+    assert "scoring anew" in said[0]
+    assert second == read_result(runs / "pre" / "result.json")
+    assert second.mean == pytest.approx(np.load(runs / "pre" / second.per_task).mean())
+    return first, second
+
+
+def test_a_finished_run_with_other_weights_is_scored_anew(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = runs / "pre" / "model.safetensors"
+    model, config = load_weights(file)
+    torch.nn.init.normal_(next(model.parameters()), generator=torch.Generator().manual_seed(0))
+    save_weights(model, config, file)
+    first, second = scored_anew(runs, monkeypatch)
+    assert (second.weights_digest, second.data_digest) == (file_digest(file), first.data_digest)
+    assert second.weights_digest != first.weights_digest
+    assert second.mean != first.mean
+
+
+def test_a_finished_run_on_other_data_is_scored_anew(
+    runs: Path, tiny_set: ImageSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = spoiled_copy(tiny_set, "other", np.flatnonzero(tiny_set.splits == 2))
+    shutil.rmtree(tiny_set.path)
+    other.path.rename(tiny_set.path)
+    first, second = scored_anew(runs, monkeypatch)
+    assert (second.weights_digest, second.data_digest) == (first.weights_digest, other.digest)
+    assert second.data_digest != first.data_digest
+    assert second.mean < first.mean
 
 
 def test_a_directory_that_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
