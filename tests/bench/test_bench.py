@@ -5,19 +5,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from fewset.bench.parts import _agreement, _ratio
 from fewset.bench.records import check_page, performance_page, write_page
 from fewset.bench.sides import SIDES, PlainModel
 from fewset.bench.workers import Worker
-from fewset.cli.app import app
 from fewset.data.images.store import ImageSet
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
+from tests.helpers.command_line import succeed
 
 KEPT = Path(__file__).parents[2] / "docs" / "performance"
 MODEL = {"data": "tiny", "backbone": "conv4", "size": 16, "device": "cpu"}
@@ -27,10 +26,9 @@ SCORE = MODEL | {"split": "test", "run": None}
 
 def bench(part: str, out: Path, *options: str) -> dict:
     common = ("--data", "tiny", "--repetitions", "2", "--json", "--out", str(out))
-    result = CliRunner().invoke(app, ["bench", part, *common, *options], catch_exceptions=False)
-    assert result.exit_code == 0
+    output = succeed("bench", part, *common, *options)
     record = json.loads(out.read_text())
-    assert json.loads(result.stdout) == record
+    assert json.loads(output) == record
     assert record["part"] == part
     assert record["machine"]["torch"] == torch.__version__
     assert record["commit"]

@@ -18,10 +18,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from typer.testing import CliRunner
 
 import fewset
-from fewset.cli import app as cli
 from fewset.data.images.store import set_path, write_store
 from fewset.experiments.authors import (
     PUBLISHED_BACKBONES,
@@ -33,6 +31,7 @@ from fewset.models.model import FewShotModel
 from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
 from fewset.runtime.errors import UserError
 from tests.helpers import published
+from tests.helpers.command_line import succeed
 
 State = dict[str, Tensor]
 DIM, WAY, QUERY = 64, 5, 3
@@ -523,13 +522,6 @@ def denormals(value: Tensor) -> int:
 # As a run
 
 
-def run(*words: object) -> str:
-    result = CliRunner().invoke(cli.app, [str(word) for word in words])
-    if result.exception is not None:
-        raise result.exception
-    return result.output
-
-
 @pytest.mark.parametrize("method", ["MatchNet", "SemiFEAT"])
 def test_import_weights_makes_a_run_that_can_be_scored(tmp_path: Path, method: str) -> None:
     labels = np.repeat(np.arange(3), 5)
@@ -544,13 +536,13 @@ def test_import_weights_makes_a_run_that_can_be_scored(tmp_path: Path, method: s
         draft.images[:] = np.random.default_rng(0).integers(0, 256, size=draft.images.shape)
     path, out = save(tmp_path, parameters(method)), tmp_path / "runs" / "theirs"
     options = ["--method", method, "--backbone", "ConvNet", "--out", out, "--temperature", 32]
-    output = run("import-weights", path, *options, "--data", "small", "--shot", 2)
+    output = succeed("import-weights", path, *options, "--data", "small", "--shot", 2)
     assert f"fewset eval {out}" in output
 
     items = task_embeddings(5)
     expected = load_authors_checkpoint(path, method, "ConvNet", temperature=32)
     assert torch.equal(logits_of(fewset.load(out), items, 5), logits_of(expected, items, 5))
-    result = json.loads(run("eval", out, "--way", 3, "--query", 3, "--tasks", 7, "--json"))
+    result = json.loads(succeed("eval", out, "--way", 3, "--query", 3, "--tasks", 7, "--json"))
     found = {key: result[key] for key in ("run", "method", "data", "shot", "tasks")}
     assert found == {"run": "theirs", "method": method, "data": "small", "shot": 2, "tasks": 7}
     assert re.search(r"sha256 [0-9a-f]{64}", (out / "log.txt").read_text())
@@ -560,13 +552,13 @@ def test_import_weights_replaces_a_run_only_when_asked(tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = ["--backbone", "ConvNet", "--out", out]
     path = save(tmp_path, parameters("FEAT"))
-    run("import-weights", path, *options, "--method", "FEAT")
+    succeed("import-weights", path, *options, "--method", "FEAT")
     before = (out / "model.safetensors").read_bytes()
     save(tmp_path, parameters("DeepSet"))
     with pytest.raises(UserError, match="holds a run; --force replaces it"):
-        run("import-weights", path, *options, "--method", "DeepSet")
+        succeed("import-weights", path, *options, "--method", "DeepSet")
     with pytest.raises(UserError, match="do not fit the model"):
-        run("import-weights", path, *options, "--method", "FEAT", "--force")
+        succeed("import-weights", path, *options, "--method", "FEAT", "--force")
     assert (out / "model.safetensors").read_bytes() == before
-    run("import-weights", path, *options, "--method", "DeepSet", "--force")
+    succeed("import-weights", path, *options, "--method", "DeepSet", "--force")
     assert type(fewset.load(out).adapter).__name__ == "DeepSets"
