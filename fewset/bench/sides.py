@@ -33,7 +33,7 @@ from fewset.tasks.episode import split
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import load_batch
+from fewset.training.batches import TrainingItems, load_batch
 from fewset.training.episodic import MetaTraining, TrainConfig
 from fewset.training.loop import Stage, train_step
 from fewset.training.pretrain import PretrainConfig, Pretraining
@@ -174,18 +174,18 @@ class Training:
         plain: bool,
         **task: int,
     ) -> None:
-        images = open_set(data)
-        model = model_for(images, backbone, size, device)
+        items = TrainingItems.of(open_set(data))
+        model = model_for(items.images, backbone, size, device)
         if plain:
             model = PlainModel(model)
         self.stage: Stage
         # Nothing is validated here: a set need not have the items for it.
         if kind == "pretrain":
-            self.stage = Pretraining(model, images, PretrainConfig(batch=batch, validation_query=1), SEED)
+            self.stage = Pretraining(model, items, PretrainConfig(batch=batch, validation_query=1), SEED)
             self.images = self.stage.batch
         else:
             config = TrainConfig(validation_query=1, **task)  # type: ignore[arg-type]
-            self.stage = MetaTraining(model, images, config, SEED)
+            self.stage = MetaTraining(model, items, config, SEED)
             self.images = config.way * (config.shot + config.query)
         self.steps, self.done = steps, 0
 

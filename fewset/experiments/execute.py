@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from fewset.data.features.table import FeatureTable
-from fewset.data.images.store import ImageSet, open_set
+from fewset.data.images.store import open_set
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
@@ -30,7 +30,7 @@ from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device, usable_precision
 from fewset.runtime.errors import UserError
-from fewset.training.batches import trained_items
+from fewset.training.batches import TrainingItems, trained_items
 from fewset.training.episodic import MetaTraining
 from fewset.training.features import FeatureTraining
 from fewset.training.frozen import FrozenTraining
@@ -123,17 +123,20 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         if recipe.data.hold_out:
             check_held_out(recipe, source)
         initialise(model, load(source), source)
-    trained_on = recipe.seed, recipe.data.domain, recipe.data.hold_out
-    if recipe.pretrain is not None and isinstance(data, ImageSet):
-        return Pretraining(embedding_model(model, "pre-training"), data, recipe.pretrain, *trained_on)
-    if recipe.train is None:
-        raise AssertionError("a recipe has [pretrain] or [train]")
     if isinstance(data, FeatureTable):
+        if recipe.train is None:
+            raise AssertionError("a recipe on features has [train]")
         on_features = embedding_model(model, "training on features")
         return FeatureTraining(on_features, data, recipe.train, recipe.seed)
+    items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
+    if recipe.pretrain is not None:
+        return Pretraining(embedding_model(model, "pre-training"), items, recipe.pretrain, recipe.seed)
+    if recipe.train is None:
+        raise AssertionError("a recipe has [pretrain] or [train]")
     if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
-        return FrozenTraining(embedding_model(model, "a frozen backbone"), data, recipe.train, *trained_on)
-    return MetaTraining(model, data, recipe.train, *trained_on)
+        frozen = embedding_model(model, "a frozen backbone")
+        return FrozenTraining(frozen, items, recipe.train, recipe.seed)
+    return MetaTraining(model, items, recipe.train, recipe.seed)
 
 
 def _fit_head(model: TaskModel, recipe: Recipe) -> None:

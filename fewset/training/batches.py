@@ -1,6 +1,7 @@
 """Which items are trained on, and from their rows in an image store to what a backbone takes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,6 +39,22 @@ def embed_batch(
         return model.items_of(images)
     with torch.autocast(images.device.type, torch.bfloat16):
         return model.items_of(images).float()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingItems:
+    """The items of an image set that a stage learns from, and those that its weights are chosen on."""
+
+    images: ImageSet
+    train: Selection
+    val: Selection
+
+    @classmethod
+    def of(
+        cls, images: ImageSet, domain: str | None = None, held_out: float = 0.0, seed: int = 0
+    ) -> "TrainingItems":
+        """Those of one domain, where it is given, less a share of each train class that is held out."""
+        return cls(images, trained_items(images, domain, held_out, seed), images.select("val", domain))
 
 
 def trained_items(images: ImageSet, domain: str | None, share: float, seed: int) -> Selection:

@@ -1,5 +1,6 @@
 """Meta-training: one step is one or more tasks drawn from the train split (algorithm 1 of the paper)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -9,7 +10,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import draw_rotations, rotate
-from fewset.data.images.store import ImageSet
 from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import evaluate_selection, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
@@ -24,7 +24,7 @@ from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import embed_batch, load_batch, trained_items
+from fewset.training.batches import TrainingItems, embed_batch, load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -86,33 +86,46 @@ class TrainConfig:
             )
 
 
-class MetaTraining:
-    """The whole model on sampled tasks: task loss plus the contrastive term."""
+class TaskStage:
+    """What all stages that learn from tasks have in common: the tasks of each step, and the optimiser.
+
+    `learning` are the parameters of the backbone that learn, `others` all else that does.
+    """
 
     title = "meta-training"
 
     def __init__(
         self,
         model: TaskModel,
-        images: ImageSet,
         config: TrainConfig,
         seed: int,
-        domain: str | None = None,
-        held_out: float = 0.0,
+        index: ClassIndex,
+        learning: Iterable[nn.Parameter],
+        others: Iterable[nn.Parameter],
     ) -> None:
         self.model = self.module = model
-        self.images, self.config, self.seed = images, config, seed
-        self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
-        self.index = class_index(self.train)
-        check_tasks(self.index, class_index(self.val), config)
+        self.config, self.seed, self.index = config, seed, index
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
-        backbone = set(model.backbone.parameters())
-        others = [parameter for parameter in model.parameters() if parameter not in backbone]
-        self.optimiser = build_optimiser(config.optimiser, model.backbone.parameters(), others)
+        self.optimiser = build_optimiser(config.optimiser, learning, others)
         self.epochs = config.epochs
         self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
+
+    def draw(self, number: int) -> tuple[int, Int[np.ndarray, "T N KQ"]]:
+        """The number of the first task of a step, and the items of each; of this process's part of them."""
+        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
+        return first, sample_tasks(self.index, self.spec, first, last)
+
+
+class MetaTraining(TaskStage):
+    """The whole model on sampled tasks: task loss plus the contrastive term."""
+
+    def __init__(self, model: TaskModel, items: TrainingItems, config: TrainConfig, seed: int) -> None:
+        index = class_index(items.train)
+        check_tasks(index, class_index(items.val), config)
+        super().__init__(model, config, seed, index, model.backbone.parameters(), beside_backbone(model))
+        self.images, self.train, self.val = items.images, items.train, items.val
 
     def step(self, number: int) -> Step:
         return task_step(self.model, self._embed_tasks(number), self.config)
@@ -127,8 +140,8 @@ class MetaTraining:
         """
         if self.config.freeze_batchnorm:
             keep_statistics(self.model)
-        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
-        rows: np.ndarray = self.train.rows[sample_tasks(self.index, self.spec, first, last)]
+        first, drawn = self.draw(number)
+        rows: np.ndarray = self.train.rows[drawn]
         # Each task is augmented with a seed of its own, so that it does not matter which process does it.
         parts = [
             load_batch(
@@ -154,6 +167,12 @@ def draw_class_rotations(
         for task in range(first, first + tasks)
     ]
     return torch.cat(drawn).repeat_interleave(per_class)
+
+
+def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
+    """The parameters of a model that are not its backbone's."""
+    backbone = set(model.backbone.parameters())
+    return [parameter for parameter in model.parameters() if parameter not in backbone]
 
 
 def keep_statistics(model: nn.Module) -> None:

@@ -13,21 +13,18 @@ from fewset.data.features.table import SETUPS, FeatureTable
 from fewset.evaluation.class_means import device_of, feature_input, fit_centre
 from fewset.evaluation.scoring import evaluate
 from fewset.models.model import FewShotModel
-from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
-from fewset.tasks.sampling import ClassIndex, sample_tasks
+from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import Score
-from fewset.tasks.spec import TaskSpec
-from fewset.training.episodic import TrainConfig, check_tasks, task_step, validation_spec
+from fewset.training.episodic import TaskStage, TrainConfig, check_tasks, task_step, validation_spec
 from fewset.training.loop import Step
-from fewset.training.optimiser import build_optimiser
 
 _VALIDATION_SHARE = 0.2  # of the seen classes, where the table has no classes for validation
 _VALIDATION_ROWS = 64  # of each class that is validated on: 300 classes of 2,048 numbers are 157 MB
 
 
-class FeatureTraining:
+class FeatureTraining(TaskStage):
     """Meta-training of an adapter on tasks of the seen classes' training rows; a stage of the training loop.
 
     The best weights are chosen on classes that are not trained on: the unseen classes of the validation
@@ -35,7 +32,7 @@ class FeatureTraining:
     as a validation task has ways).
     """
 
-    title = "meta-training"
+    model: FewShotModel
 
     def __init__(self, model: FewShotModel, table: FeatureTable, config: TrainConfig, seed: int) -> None:
         self.input = feature_input(model, table)
@@ -50,25 +47,20 @@ class FeatureTraining:
                 "this model has nothing to train (no adapter); set train.epochs = 0 to score it as it is"
             )
         fit_centre(model, table)
-        self.model = self.module = model
-        self.table, self.config, self.seed = table, config, seed
         train, self.validated = _train_and_validation(table, config.validation_way, seed)
-        self.rows = table.rows(train, "train")
-        self.index = ClassIndex(table.labels[self.rows], table.class_names)
-        validation_rows = table.rows(self.validated, "train")
-        check_tasks(self.index, ClassIndex(table.labels[validation_rows], table.class_names), config)
-        self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
-        self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
-        self.optimiser_config = config.optimiser
+        self.table, self.rows = table, table.rows(train, "train")
+        index, validation_index = (
+            ClassIndex(table.labels[rows], table.class_names)
+            for rows in (self.rows, table.rows(self.validated, "train"))
+        )
+        check_tasks(index, validation_index, config)
         # The loop wants an optimiser even when it takes no step.
-        self.optimiser = build_optimiser(config.optimiser, (), parameters or [nn.Parameter(torch.zeros(1))])
-        self.epochs = config.epochs
-        self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
+        learning = parameters or [nn.Parameter(torch.zeros(1))]
+        super().__init__(model, config, seed, index, (), learning)
 
     def step(self, number: int) -> Step:
-        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
-        chosen = sample_tasks(self.index, self.spec, first, last)
-        return task_step(self.model, self._embed(self.rows[chosen]), self.config)
+        _, drawn = self.draw(number)
+        return task_step(self.model, self._embed(self.rows[drawn]), self.config)
 
     def validate(self) -> Score:
         """Tasks on at most 64 training rows of each class, which fit in memory whatever the table's size."""

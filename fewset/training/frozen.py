@@ -7,6 +7,7 @@ it learns. The first blocks of a ConvNet take most of its time, and a pre-traini
 import hashlib
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,12 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
-from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.scores import Score
-from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import trained_items
+from fewset.training.batches import TrainingItems
 from fewset.training.episodic import (
+    TaskStage,
     TrainConfig,
+    beside_backbone,
     check_tasks,
     draw_class_rotations,
     keep_statistics,
@@ -41,61 +42,40 @@ from fewset.training.episodic import (
     validation_spec,
 )
 from fewset.training.loop import Step
-from fewset.training.optimiser import build_optimiser
 
 _AT_ONCE = 512  # images
 
 
-class FrozenTraining:
+class FrozenTraining(TaskStage):
     """Tasks on a table of what the frozen part makes of the train split."""
 
     title = "meta-training on a frozen backbone"
 
-    def __init__(
-        self,
-        model: FewShotModel,
-        images: ImageSet,
-        config: TrainConfig,
-        seed: int,
-        domain: str | None = None,
-        held_out: float = 0.0,
-    ) -> None:
+    model: FewShotModel
+
+    def __init__(self, model: FewShotModel, items: TrainingItems, config: TrainConfig, seed: int) -> None:
         front, self.back = _cut(model.backbone, config)
-        backbone = set(model.backbone.parameters())
-        others = [parameter for parameter in model.parameters() if parameter not in backbone]
-        learning = list(self.back.parameters())
+        learning, others = list(self.back.parameters()), beside_backbone(model)
         if not learning and not others:
             raise UserError(
                 "this model has nothing to train but its backbone, which train.freeze_backbone keeps as it "
                 "is; leave that out, or set train.epochs = 0 to score the model"
             )
-        self.model = self.module = model
-        self.config, self.seed = config, seed
-        train, val = trained_items(images, domain, held_out, seed), images.select("val", domain)
-        self.index, self.validation_index = class_index(train), class_index(val)
-        check_tasks(self.index, self.validation_index, config)
-        self.table = _tabulate(model, front, images, train.rows)
-        self.flipped = _tabulate(model, front, images, train.rows, flipped=True) if config.augment else None
-        self.rotated = [
-            _tabulate(model, front, images, train.rows, rotation=rotation)
-            for rotation in ((1, 2, 3) if config.rotation_classes else ())
-        ]
-        self.validation_tables = [
-            _tabulate(model, front, images, val.rows, flipped=flipped)
-            for flipped in ((False, True) if model.test_time_flip else (False,))
-        ]
-        self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
-        self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
-        self.optimiser_config = config.optimiser
-        self.optimiser = build_optimiser(config.optimiser, learning, others)
-        self.epochs = config.epochs
-        self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
+        index, self.validation_index = class_index(items.train), class_index(items.val)
+        check_tasks(index, self.validation_index, config)
+        super().__init__(model, config, seed, index, learning, others)
+        tabulate = partial(_tabulate, model, front, items.images)
+        self.table = tabulate(items.train.rows)
+        self.flipped = tabulate(items.train.rows, flipped=True) if config.augment else None
+        rotations = (1, 2, 3) if config.rotation_classes else ()
+        self.rotated = [tabulate(items.train.rows, rotation=rotation) for rotation in rotations]
+        flips = (False, True) if model.test_time_flip else (False,)
+        self.validation_tables = [tabulate(items.val.rows, flipped=flipped) for flipped in flips]
 
     def step(self, number: int) -> Step:
-        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
         if self.config.freeze_batchnorm:
             keep_statistics(self.back)
-        items = sample_tasks(self.index, self.spec, first, last)
+        first, items = self.draw(number)
         return task_step(self.model, self._embed(self._rows(items, first), *items.shape), self.config)
 
     def validate(self) -> Score:

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fewset.data.images.store import ImageSet
 from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import evaluate_selection
 from fewset.models.model import FewShotModel
@@ -17,7 +16,7 @@ from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import embed_batch, load_batch, trained_items
+from fewset.training.batches import TrainingItems, embed_batch, load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -63,17 +62,9 @@ class Pretraining:
 
     title = "pre-training"
 
-    def __init__(
-        self,
-        model: FewShotModel,
-        images: ImageSet,
-        config: PretrainConfig,
-        seed: int,
-        domain: str | None = None,
-        held_out: float = 0.0,
-    ) -> None:
-        self.model, self.images, self.config, self.seed = model, images, config, seed
-        self.train, self.val = trained_items(images, domain, held_out, seed), images.select("val", domain)
+    def __init__(self, model: FewShotModel, items: TrainingItems, config: PretrainConfig, seed: int) -> None:
+        self.model, self.config, self.seed = model, config, seed
+        self.images, self.train, self.val = items.images, items.train, items.val
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         if config.epochs:
             class_index(self.val).check(len(np.unique(self.val.labels)), 1, config.validation_query)
@@ -87,9 +78,8 @@ class Pretraining:
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
         self.portion = distributed.local_batch(self.batch, "pretrain.batch")
-        self.steps_per_epoch = (
-            len(self.train.rows) // self.batch
-        )  # a rest smaller than a batch waits an epoch
+        # A rest smaller than a batch waits an epoch.
+        self.steps_per_epoch = len(self.train.rows) // self.batch
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
     def step(self, number: int) -> Step:

@@ -25,6 +25,7 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
 from fewset.training import loop
+from fewset.training.batches import TrainingItems
 from fewset.training.episodic import MetaTraining, TrainConfig
 from fewset.training.features import FeatureTraining
 from fewset.training.optimiser import set_rate
@@ -57,7 +58,7 @@ def trained(tasks: int, freeze: bool, steps: int) -> FewShotModel:
         way=3, shot=2, query=3, tasks_per_step=tasks, tasks_per_epoch=tasks, augment=("pad_crop", "flip"),
         balance=0.1, freeze_batchnorm=freeze, validation_query=3,
     )  # fmt: skip
-    _steps(MetaTraining(model, open_set("tiny"), config, seed=5), steps)
+    _steps(MetaTraining(model, TrainingItems.of(open_set("tiny")), config, seed=5), steps)
     return model
 
 

@@ -17,6 +17,7 @@ from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.training import frozen
+from fewset.training.batches import TrainingItems
 from fewset.training.episodic import TrainConfig
 from fewset.training.frozen import FrozenTraining
 
@@ -89,7 +90,7 @@ def model_of(backbone: Any) -> FewShotModel:
 
 
 def stage_of(images: ImageSet, config: TrainConfig, backbone: Any) -> FrozenTraining:
-    return FrozenTraining(model_of(backbone), images, config, seed=0)
+    return FrozenTraining(model_of(backbone), TrainingItems.of(images), config, seed=0)
 
 
 @pytest.fixture(autouse=True)
