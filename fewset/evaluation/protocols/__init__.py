@@ -120,8 +120,13 @@ class Protocol(ABC):
     @property
     def variant(self) -> str:
         """What tells a result from others of this protocol, for names of files and in tables."""
-        chosen = [item for item in fields(self) if getattr(self, item.name) != item.default]  # type: ignore[arg-type]
-        return "-".join(f"{item.name.replace('_', '-')}-{getattr(self, item.name)}" for item in chosen)
+        words: list[str] = []
+        for item in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if value != item.default:
+                values = value if isinstance(value, tuple) else (value,)
+                words += [item.name.replace("_", "-"), *map(str, values)]
+        return "-".join(words)
 
 
 PROTOCOLS: Registry[type[Protocol]] = Registry("setting", __name__)

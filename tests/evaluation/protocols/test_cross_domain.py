@@ -1,27 +1,27 @@
 import numpy as np
 import pytest
-import torch
 
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.pools import class_index
-from fewset.evaluation.protocols.cross_domain import cross_domains, picture_task
+from fewset.evaluation.protocols import Job
+from fewset.evaluation.protocols.cross_domain import CrossDomain, cross_domains, picture_task
 from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
-from fewset.tasks.sampling import ClassIndex, sample_tasks
+from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.embedded import DIM, distance, model_with
+from tests.helpers.embedded import distance
+from tests.helpers.pixel_model import SIDE, pixel_features, pixel_model
 
 SPEC = TaskSpec(way=3, shot=2, query=5, tasks=31, seed=2)
 
 
-def score_crossing(
-    model: FewShotModel, features: torch.Tensor, index: ClassIndex, spec: TaskSpec, **how: int
-) -> Score:
-    with evaluating(model):
-        return score_tasks(model, features, index, spec, **how)
+def crossing_score(model: FewShotModel, images: ImageSet, support: str, query: str) -> Score:
+    """By the function that `fewset eval --setting cross-domain` calls."""
+    job = Job(model, images, "test", None, SPEC)
+    return CrossDomain(support_domain=support, query_domain=query).evaluate(job).score
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def images() -> ImageSet:
     labels, domains, origins = labels[order], domains[order], (13 * labels + number)[order]
     with write_store(
         set_path("tiny"),
-        size=3,
+        size=SIDE,
         labels=labels,
         class_names=[f"class{label}" for label in range(11)],
         splits=np.where(labels < 4, 0, 2),
@@ -42,23 +42,19 @@ def images() -> ImageSet:
         domain_names=("Art", "Clipart", "Real"),
         origins=origins,
         source="made by a test",
-    ):
-        pass
+    ) as draft:
+        generator = np.random.default_rng(3)
+        shape = (SIDE, SIDE, 3)
+        classes, looks = generator.normal(size=(11, *shape)), generator.normal(size=(3, *shape))
+        noise = generator.normal(size=(len(labels), *shape))
+        draft.images[:] = np.clip(128 + 25 * (classes[labels] + 0.5 * looks[domains] + 1.3 * noise), 0, 255)
     return open_set("tiny")
 
 
-def features_of(images: ImageSet) -> torch.Tensor:
-    """An embedding of every item: what is common to its class, and what is to its domain and itself."""
-    generator = np.random.default_rng(3)
-    classes, domains = generator.normal(size=(11, DIM)), generator.normal(size=(3, DIM))
-    noise = generator.normal(size=(len(images.labels), DIM))
-    return torch.from_numpy(classes[images.labels] + 0.5 * domains[images.domains] + noise).float()
-
-
 def test_protonet_across_domains_against_a_loop(images: ImageSet) -> None:
-    table = features_of(images)
+    table = pixel_features(images)
     crossing = cross_domains(images, "test", "Clipart", "Real")
-    score = score_crossing(model_with("identity"), table[crossing.rows], crossing.index, SPEC)
+    score = crossing_score(pixel_model("identity"), images, "Clipart", "Real")
     for number in range(SPEC.tasks):
         rows = crossing.rows[sample_tasks(crossing.index, SPEC, number, number + 1)[0]]
         assert (images.domains[rows[:, :2]] == 1).all()
@@ -77,10 +73,10 @@ def test_protonet_across_domains_against_a_loop(images: ImageSet) -> None:
 
 @pytest.mark.parametrize("domain", ["Clipart", "Real"])
 def test_one_domain_is_standard(domain: str, images: ImageSet) -> None:
-    table, model = features_of(images), model_with("attention")
+    table, model = pixel_features(images), pixel_model("attention")
     crossing, selection = cross_domains(images, "test", domain, domain), images.select("test", domain)
     np.testing.assert_array_equal(crossing.rows, selection.rows)
-    found = score_crossing(model, table[crossing.rows], crossing.index, SPEC)
+    found = crossing_score(model, images, domain, domain)
     expected = evaluate(model, table[selection.rows], selection.labels, SPEC)
     np.testing.assert_array_equal(found.per_task, expected.per_task)
 
@@ -98,11 +94,13 @@ def test_a_third_domain_is_not_embedded(images: ImageSet) -> None:
 
 
 def test_results_do_not_depend_on_the_chunk(images: ImageSet) -> None:
-    table, crossing = features_of(images), cross_domains(images, "test", "Clipart", "Real")
-    first, *others = (
-        score_crossing(model_with("attention"), table[crossing.rows], crossing.index, SPEC, chunk=chunk)
-        for chunk in (1, 7, None)
-    )
+    table, crossing = pixel_features(images), cross_domains(images, "test", "Clipart", "Real")
+    model = pixel_model("attention")
+    with evaluating(model):
+        first, *others = (
+            score_tasks(model, table[crossing.rows], crossing.index, SPEC, chunk=chunk)
+            for chunk in (1, 7, None)
+        )
     for score in others:
         np.testing.assert_array_equal(score.per_task, first.per_task)
 
@@ -122,9 +120,9 @@ def test_an_unknown_domain_is_named(images: ImageSet) -> None:
 
 
 def test_the_picture_of_a_task_is_what_was_scored(images: ImageSet) -> None:
-    table, crossing = features_of(images), cross_domains(images, "test", "Clipart", "Real")
-    model, features = model_with("attention"), table[crossing.rows]
-    score = score_crossing(model, features, crossing.index, SPEC)
+    table, crossing = pixel_features(images), cross_domains(images, "test", "Clipart", "Real")
+    model, features = pixel_model("attention"), table[crossing.rows]
+    score = crossing_score(model, images, "Clipart", "Real")
     for number in (0, 13, 30):
         picture = picture_task(model, features, crossing.index, SPEC, number)
         assert picture.support.shape == (3, 2)
