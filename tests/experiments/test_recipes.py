@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fewset.experiments.build import build_model
-from fewset.experiments.config import Card, ModelConfig
+from fewset.experiments.config import Card
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import (
     find_recipe,
@@ -24,7 +24,6 @@ from fewset.experiments.recipes import (
     recipes_directory,
     shipped_recipes,
 )
-from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.experiments.zoo import released_models
 from fewset.runtime.errors import UserError
 from fewset.runtime.parsing import plain
@@ -456,92 +455,6 @@ def test_an_unknown_recipe_gets_the_closest_ones_not_all() -> None:
     with pytest.raises(UserError, match=r"Did you mean 'strokes/feat'\?.* and \d+ more\.$") as caught:
         find_recipe("strokes/fat")
     assert "imagenet" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        (ModelConfig(adapter="atention"), "unknown adapter 'atention'. Did you mean 'attention'"),
-        (ModelConfig(backbone="vgg"), "unknown backbone 'vgg'"),
-        (ModelConfig(head="svm"), "unknown head 'svm'"),
-        (
-            ModelConfig(adapter="attention", adapter_options={"head": 2}),
-            "unknown option of adapter 'attention' 'head'",
-        ),
-        (ModelConfig(adapter="attention", adapter_options={"heads": "2"}), "adapter_options.heads is '2'"),
-        (ModelConfig(head_options={"similarity": "dot"}), "unknown similarity 'dot'"),
-    ],
-)
-def test_an_unknown_part_or_option_is_named(config: ModelConfig, message: str) -> None:
-    with pytest.raises(UserError) as error:
-        build_model(config)
-    assert message in str(error.value)
-
-
-SMALL = ModelConfig(
-    backbone_options={"input_size": 16, "dim": 8}, adapter="attention", adapter_options={"heads": 2}
-)
-
-
-def test_initial_weights_come_from_the_seed() -> None:
-    first, again, other = (build_model(SMALL, seed).state_dict() for seed in (1, 1, 2))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not all(torch.equal(first[name], other[name]) for name in first)
-
-
-def test_a_weights_file_is_self_describing_and_reproducible(tmp_path: Path) -> None:
-    model = build_model(SMALL, seed=3)
-    for name in ("one", "two"):
-        save_weights(model, SMALL, tmp_path / f"{name}.safetensors")
-    assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
-    loaded, config = load_weights(tmp_path / "one.safetensors")
-    assert config == SMALL
-    assert not loaded.training
-    images = torch.randint(
-        0, 256, (3, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
-    )
-    torch.testing.assert_close(loaded.embed(images), model.eval().embed(images), rtol=0, atol=0)
-
-
-def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    path = tmp_path / "model.safetensors"
-    save_weights(build_model(SMALL), SMALL, path)
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    tensors = load_file(path)
-    removed = tensors.pop("backbone.blocks.0.0.weight")
-    tensors["extra"] = torch.zeros(3)
-    tensors["backbone.blocks.1.0.bias"] = torch.zeros(5)
-    save_file(tensors, path, metadata=metadata)
-    with pytest.raises(UserError) as error:
-        load(path)
-    assert removed.shape == (8, 3, 3, 3)
-    for part in (
-        "missing backbone.blocks.0.0.weight",
-        "unexpected extra",
-        "blocks.1.0.bias has shape (5,), expected (8,)",
-    ):
-        assert part in str(error.value)
-
-
-def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "weights").write_bytes(b"not weights at all")
-    with pytest.raises(UserError, match="not a weights file"):
-        load(tmp_path / "weights")
-    with pytest.raises(UserError, match="unknown run directory, weights file or released model"):
-        load(tmp_path / "absent")
-    with pytest.raises(UserError, match="unfinished"):
-        load(tmp_path)
-
-
-def test_a_model_on_features_needs_their_size() -> None:
-    with pytest.raises(UserError, match=r"backbone_options.dim is not given"):
-        build_model(ModelConfig(backbone="features"))
-    assert build_model(ModelConfig(backbone="features", backbone_options={"dim": 7})).dim == 7
 
 
 @pytest.mark.parametrize(

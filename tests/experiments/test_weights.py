@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from fewset.experiments.build import build_model
+from fewset.experiments.config import ModelConfig
+from fewset.experiments.weights import load, load_weights, save_weights
+from fewset.runtime.errors import UserError
+
+SMALL = ModelConfig(
+    backbone_options={"input_size": 16, "dim": 8}, adapter="attention", adapter_options={"heads": 2}
+)
+
+
+def test_a_weights_file_is_self_describing_and_reproducible(tmp_path: Path) -> None:
+    model = build_model(SMALL, seed=3)
+    for name in ("one", "two"):
+        save_weights(model, SMALL, tmp_path / f"{name}.safetensors")
+    assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
+    loaded, config = load_weights(tmp_path / "one.safetensors")
+    assert config == SMALL
+    assert not loaded.training
+    images = torch.randint(
+        0, 256, (3, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    torch.testing.assert_close(loaded.embed(images), model.eval().embed(images), rtol=0, atol=0)
+
+
+def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save_weights(build_model(SMALL), SMALL, path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    tensors = load_file(path)
+    removed = tensors.pop("backbone.blocks.0.0.weight")
+    tensors["extra"] = torch.zeros(3)
+    tensors["backbone.blocks.1.0.bias"] = torch.zeros(5)
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(UserError) as error:
+        load(path)
+    assert removed.shape == (8, 3, 3, 3)
+    for part in (
+        "missing backbone.blocks.0.0.weight",
+        "unexpected extra",
+        "blocks.1.0.bias has shape (5,), expected (8,)",
+    ):
+        assert part in str(error.value)
+
+
+def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"not weights at all")
+    with pytest.raises(UserError, match="not a weights file"):
+        load(tmp_path / "weights")
+    with pytest.raises(UserError, match="unknown run directory, weights file or released model"):
+        load(tmp_path / "absent")
+    with pytest.raises(UserError, match="unfinished"):
+        load(tmp_path)
