@@ -1,4 +1,4 @@
-"""Rows of features become answers: the class, the likeliest ones, and the labelled photo that is the reason."""
+"""Rows of features become answers: the class, the likeliest ones, and the labelled photo that is nearest."""
 
 from collections.abc import Iterator, Sequence
 

@@ -104,7 +104,7 @@ def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
 
 @contextmanager
 def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo], list[str]]]:
-    """Photos and the class of each: a folder or zip file with a folder a class, or a CSV file (path, label)."""
+    """Photos and the class of each: of a folder or zip file with a folder a class, or of a CSV file."""
     path = Path(fspath(folder))
     if _is_table(path):
         rows = _table(path, ("path", "label"))
