@@ -14,3 +14,13 @@ def import_extra(module: str, extra: str) -> Any:
         raise UserError(
             f"{module} is not installed or does not import ({error}): pip install 'fewset[{extra}]'"
         ) from None
+
+
+def imports(*modules: str) -> bool:
+    """Whether all of these are installed, and import."""
+    try:
+        for module in modules:
+            import_module(module)
+    except ImportError:
+        return False
+    return True

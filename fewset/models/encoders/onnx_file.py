@@ -23,9 +23,9 @@ from torch import Tensor
 
 from fewset.models.encoders import register_encoder
 from fewset.models.encoders.network import NetworkEncoder, tried
+from fewset.models.encoders.onnx_session import open_session
 from fewset.models.preprocessing import FILTERS, IMAGENET_MEAN, IMAGENET_STD, Channels, Preprocessing
 from fewset.runtime.errors import UserError
-from fewset.runtime.extras import import_extra
 from fewset.runtime.parsing import parse
 
 
@@ -84,14 +84,10 @@ def _settings(path: Path) -> OnnxSettings:
 
 
 def _session(path: Path, device: torch.device) -> Any:
-    onnxruntime = import_extra("onnxruntime", "onnx")
-    provider = "CUDAExecutionProvider" if device.type == "cuda" else "CPUExecutionProvider"
-    if provider not in onnxruntime.get_available_providers():
-        raise UserError(f"onnxruntime has no {provider} here: pip install onnxruntime-gpu, or --device cpu")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
     try:
-        return onnxruntime.InferenceSession(path, options, providers=[provider])
+        return open_session(path, device)
+    except UserError:
+        raise
     except Exception as error:  # onnxruntime's errors have no common class
         raise UserError(
             f"{path} is not an ONNX file that onnxruntime runs: {' '.join(str(error).split())}"

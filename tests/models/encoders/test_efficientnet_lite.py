@@ -14,17 +14,13 @@ import torch
 from PIL import Image
 
 from fewset.models.encoders import efficientnet_lite, find_encoder
-from fewset.models.encoders.efficientnet_lite import Block, EfficientNetLite, SameConvolution, fold_state
+from fewset.models.encoders.efficientnet_lite import fold_state, published_state
+from fewset.models.encoders.efficientnet_lite_network import Block, EfficientNetLite, SameConvolution
 from fewset.runtime.errors import UserError
 from tests.helpers.encoders import photograph
 from tests.helpers.real_files import real_file
 
 VARIANTS = sorted(efficientnet_lite._VARIANTS)
-
-
-def published(name: str) -> dict[str, torch.Tensor]:
-    path = efficientnet_lite._weights(name, "")
-    return dict(torch.load(path, weights_only=True))
 
 
 def slow_convolution(images: np.ndarray, weight: np.ndarray, stride: int, groups: int) -> np.ndarray:
@@ -68,7 +64,7 @@ def test_a_block_with_its_published_weights(number: int, kernel: int, stride: in
     place = f"_blocks.{number}."
     state = {
         key.removeprefix(place): value.double().numpy()
-        for key, value in published("efficientnet-lite0").items()
+        for key, value in published_state("efficientnet-lite0").items()
         if key.startswith(place)
     }
 
@@ -89,7 +85,7 @@ def test_a_block_with_its_published_weights(number: int, kernel: int, stride: in
         expected = expected + images
 
     block = Block(channels, len(expected), kernel, stride, 6).double()
-    folded = fold_state(published("efficientnet-lite0"))
+    folded = fold_state(published_state("efficientnet-lite0"))
     start = f"blocks.{number}."
     block.load_state_dict({key.removeprefix(start): folded[key] for key in folded if key.startswith(start)})
     with torch.no_grad():
@@ -100,7 +96,7 @@ def test_a_block_with_its_published_weights(number: int, kernel: int, stride: in
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_network_is_that_of_the_published_package(name: str) -> None:
     reference = efficientnet_lite_pytorch.EfficientNet.from_name(name).eval()
-    reference.load_state_dict(published(name))
+    reference.load_state_dict(published_state(name))
     encoder = find_encoder(name, "cpu")
     side = encoder.preprocessing.height
     assert encoder.preprocessing.width == side == reference.input_image_size
@@ -127,7 +123,7 @@ def test_the_whole_image_is_seen_less_127_by_128() -> None:
 def test_every_key_of_the_weights_must_match(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = published("efficientnet-lite0")
+    state = published_state("efficientnet-lite0")
     if change == "missing":
         del state["_blocks.7._bn1.running_var"]
     elif change == "unexpected":
@@ -153,7 +149,7 @@ def test_weights_that_are_not_installed(name: str, remedy: str, monkeypatch: pyt
 
 def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = find_encoder("efficientnet-lite0")
-    state = published("efficientnet-lite0")
+    state = published_state("efficientnet-lite0")
     state["_conv_stem.weight"][0, 0, 0, 0] += 1e-3
     torch.save(state, tmp_path / "weights.pth")
     with monkeypatch.context() as patch:
@@ -193,7 +189,7 @@ def test_new_classes_of_real_images() -> None:
 
 def test_the_network_has_the_published_number_of_parameters() -> None:
     """Of each normalisation a bias is left, of the classifier of ImageNet's classes nothing."""
-    state = published("efficientnet-lite0")
+    state = published_state("efficientnet-lite0")
     convolutions = sum(value.numel() for key, value in state.items() if "conv" in key)
     biases = sum(value.numel() for key, value in state.items() if key.endswith("running_mean"))
     network = EfficientNetLite(1.0, 1.0)
