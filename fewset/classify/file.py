@@ -35,6 +35,7 @@ from fewset.classify.trust import Trust
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.parsing import parse, plain
+from fewset.runtime.reading import parse_json
 
 FORMAT = 1
 _ENTRY = "fewset.classifier"
@@ -117,7 +118,7 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
         raise UserError(f"there is no file {path}; make one: fewset fit PHOTOS -o {path.name}")
     try:
         description, tensors = _read(path)
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is not a usable classifier: {reason}; fit it anew") from None
     support = Support(
@@ -141,7 +142,7 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
         text = (file.metadata() or {}).get(_ENTRY)
         if text is None:
             raise UserError(f"it has no description {_ENTRY!r}")
-        table = json.loads(text)
+        table = parse_json(text)
         if table.get("format") != FORMAT:
             raise UserError(
                 f"it has format {table.get('format')!r}, expected {FORMAT}, and was written by fewset "

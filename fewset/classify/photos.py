@@ -16,7 +16,7 @@ from PIL import Image
 
 from fewset.data.images.decoding import SUFFIXES, as_images
 from fewset.data.images.importers.folder import entries
-from fewset.data.images.sources import Source, check_size, open_source
+from fewset.data.images.sources import Source, open_source, read_image_file
 from fewset.data.images.tables import table_rows
 from fewset.runtime.errors import UserError
 
@@ -130,8 +130,7 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
 
 def read_photo(path: str | Path) -> bytes:
     """The bytes of a file, unless it is too large for a photo."""
-    check_size(Path(path).stat().st_size)
-    return Path(path).read_bytes()
+    return read_image_file(Path(path))
 
 
 def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Callable[[str], bytes]]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
+from fewset.runtime.reading import read_json
 
 Manifest = dict[str, Any]
 
@@ -58,7 +59,7 @@ class Layout:
     def read(self, path: Path) -> Manifest:
         """The manifest of a directory whose files are as they were written, or an error."""
         try:
-            manifest: Manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+            manifest: Manifest = read_json(path / "manifest.json")
             version = manifest["format"]
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise self.damaged(path, f"its manifest.json cannot be read ({error!r})") from error

@@ -11,7 +11,6 @@ is no recipe itself. One whose name begins with an underscore is only extended.
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -25,6 +24,7 @@ from fewset.experiments.config import Recipe
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.packaged import packaged_directory
 from fewset.runtime.parsing import parse, parse_value, plain
+from fewset.runtime.reading import parse_toml, read_text
 
 _Table = dict[str, Any]
 
@@ -135,15 +135,15 @@ def recipe_text(recipe: Recipe) -> str:
 def _read(file: Path) -> tuple[_Table, dict[str, _Table]]:
     """What is in a file, and apart from that its variants."""
     try:
-        table = _parse_toml(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        table = _parse_toml(read_text(file))
+    except (OSError, ValueError) as error:
         raise UserError(f"{file} is not valid TOML: {error}") from None
     variants = parse_value(dict[str, dict], table.get("variants", {}), "variants")  # type: ignore[type-arg]
     return _without(table, "variants"), variants
 
 
 # One file may be read for each of its variants, and again for each that another one extends.
-_parse_toml = lru_cache(64)(tomllib.loads)
+_parse_toml = lru_cache(64)(parse_toml)
 
 
 def _resolve(path: Path, chain: tuple[Path, ...] = ()) -> _Table:
@@ -194,8 +194,8 @@ def _override(table: _Table, override: str) -> None:
     if not equals or not key:
         raise UserError(f"--set {override!r} is not of the form key=value")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         value = text  # a bare word is a string
     *parents, last = key.strip().split(".")
     for parent in parents:

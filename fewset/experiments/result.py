@@ -1,7 +1,6 @@
 """The result of a run on tasks, as it lies in its file: one dataclass, written and read by the same code."""
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from math import isnan, nan
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from fewset.runtime.parsing import parse
+from fewset.runtime.reading import read_json
 
 FORMAT = 2
 
@@ -95,13 +95,13 @@ def read_result(file: Path) -> Result:
     """The result in a file, every field checked; an error says how to make it anew."""
     directory = file.parent
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = read_json(file)
     except FileNotFoundError:
         raise UserError(
             f"{file} is missing: finish the run with `fewset train RECIPE --resume`, or score it with "
             f"`fewset eval {directory}`"
         ) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise broken_file(file, f"cannot be read ({error})", directory) from None
     return parse_result(record, file, directory)
 

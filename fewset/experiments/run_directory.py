@@ -1,6 +1,5 @@
 """A run directory: what it holds, when it may be written to, and the checkpoint inside it."""
 
-import json
 import re
 from pathlib import Path
 from typing import Literal
@@ -8,6 +7,7 @@ from typing import Literal
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json, write_text
 from fewset.runtime.machine import describe
+from fewset.runtime.reading import read_json
 from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 
 RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
@@ -36,7 +36,7 @@ class RunDirectory(TrainingFiles):
     def made_of(self) -> dict[str, str]:
         """The digests of what the run was trained on and started from, as far as they are known."""
         file = self.path / ENVIRONMENT
-        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        known = read_json(file) if file.exists() else {}
         return {key: known[key] for key in ("data_digest", "init_digest") if key in known}
 
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:

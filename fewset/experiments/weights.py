@@ -17,6 +17,7 @@ from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.parsing import parse, plain
+from fewset.runtime.reading import parse_json, regular_file
 
 
 def save_weights(model: TaskModel, config: ModelConfig, path: Path) -> None:
@@ -71,7 +72,7 @@ def find_weights(source: str | Path) -> Path:
 def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
     """The model of a weights file, in evaluation mode. Every key must match."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(regular_file(path), framework="pt") as file:
             description = (file.metadata() or {}).get("fewset")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
@@ -80,7 +81,11 @@ def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
         raise UserError(
             f"{path} has no fewset description; for the authors' files use `fewset import-weights`"
         )
-    config: ModelConfig = parse(ModelConfig, json.loads(description)["model"], "model.")
+    try:
+        table = parse_json(description)["model"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} has a damaged description of its model ({error!r})") from None
+    config: ModelConfig = parse(ModelConfig, table, "model.")
     model = build_model(config)
     load_state(model, tensors, path)
     return model.eval(), config

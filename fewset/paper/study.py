@@ -1,6 +1,5 @@
 """A study: the numbers of one table or figure of the paper, each with the result it came from, in a file."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -13,6 +12,7 @@ from fewset.report.tables import Estimate
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from fewset.runtime.parsing import parse
+from fewset.runtime.reading import read_json
 
 FORMAT = 2
 
@@ -104,10 +104,10 @@ def write_study(study: Study, path: Path) -> None:
 def read_study(path: Path) -> Study:
     """Read and check a study file."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path)
     except FileNotFoundError:
         raise UserError(f"there is no study file {path}; the command of the study writes it") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise _broken(path, f"cannot be read ({error})") from None
     if not isinstance(record, dict):
         raise _broken(path, "does not hold a JSON object")

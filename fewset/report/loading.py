@@ -1,7 +1,5 @@
 """Results with what lies beside their files: the value of each task, example tasks, training curves."""
 
-import json
-import tomllib
 import zipfile
 import zlib
 from collections import Counter
@@ -24,6 +22,7 @@ from fewset.experiments.result import (
 )
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS
 from fewset.runtime.errors import UserError
+from fewset.runtime.reading import parse_json, parse_toml, read_text, regular_file
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import METRICS
 
@@ -157,7 +156,7 @@ class _Arrays:
                 raise self._broken(file, f"lacks {', '.join(missing)}")
             try:
                 arrays = {field: archive[field] for field in names}
-            except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
                 raise self._broken(file, f"cannot be read ({error})") from None
         shapes = {field: array.shape for field, array in arrays.items()}
         if not _fit_together(shapes):
@@ -177,10 +176,11 @@ class _Arrays:
             raise self._broken(self.file, f"names a file elsewhere, {name!r}")
         file = self.file.parent / name
         try:
-            return file, np.load(file, allow_pickle=False)
+            # A map of the file, so that no more memory is taken than the file has bytes, whatever it claims.
+            return file, np.load(regular_file(file), mmap_mode="r", allow_pickle=False)
         except FileNotFoundError:
             raise self._broken(file, "is missing") from None
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, EOFError, OverflowError, zipfile.BadZipFile) as error:
             raise self._broken(file, f"cannot be read ({error})") from None
 
     def _broken(self, file: Path, what: str) -> UserError:
@@ -209,8 +209,8 @@ def _curves(directory: Path) -> Curves | None:
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
+            row = parse_json(line)
+        except ValueError:
             row = None
         if not isinstance(row, dict) or not all(
             type(row.get(name)) in kinds for name, kinds in _EPOCH.items()
@@ -237,8 +237,8 @@ def _recipe(directory: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = parse_toml(read_text(file))
+    except (OSError, ValueError) as error:
         raise UserError(f"{file} is not valid TOML ({error}); mend it, or train anew with --force") from None
     return _flat({name: value for name, value in table.items() if name != "card"})
 

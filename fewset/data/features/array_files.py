@@ -104,7 +104,14 @@ def _write_npz(
 class _Hdf5:
     def __init__(self, path: Path, file: h5py.File) -> None:
         self.path, self.file = path, file
-        self.keys = frozenset(key for key in file if isinstance(file.get(key), h5py.Dataset))
+        self.keys = frozenset(key for key in file if self._is_inside(key))
+
+    def _is_inside(self, key: str) -> bool:
+        """Whether there is an array of that name in this very file: links could bring in any local file."""
+        if not isinstance(self.file.get(key, getlink=True), h5py.HardLink):
+            return False
+        dataset = self.file.get(key)
+        return isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
 
     def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         return self.file[key].shape or (), self.file[key].dtype

@@ -21,7 +21,6 @@ and ``val.hdf5`` with features and labels, and ``label_idx.json`` with the lists
 Where no role is given, a share of the rows of each class is held out as queries.
 """
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -42,6 +41,7 @@ from fewset.data.features.table import (
 )
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
+from fewset.runtime.reading import read_json
 from fewset.tasks.hashing import check_seed
 
 HELD_OUT = 0.2
@@ -186,7 +186,7 @@ def _present(file: ArrayFile, keys: Sequence[str]) -> str:
 
 def _json(path: Path) -> Columns:
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = read_json(path)
         return {key: np.array(table[key]) for key in _COLUMNS if key in table}
     except (OSError, ValueError, TypeError) as error:
         raise UserError(

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fewset.runtime.errors import UserError
+from fewset.runtime.reading import open_file, read_bytes, regular_file
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
 _LARGEST = 2**28
@@ -42,7 +43,7 @@ def open_source(path: Path) -> Iterator[Source]:
         yield _directory(path)
     elif path.exists():
         try:
-            archive = zipfile.ZipFile(path)
+            archive = zipfile.ZipFile(regular_file(path))
         except (OSError, zipfile.BadZipFile) as error:
             raise UserError(f"{path} is neither a directory nor a complete zip file: {error}") from error
         with archive:
@@ -52,19 +53,44 @@ def open_source(path: Path) -> Iterator[Source]:
 
 
 def _directory(path: Path) -> Source:
-    def read(file: str) -> bytes:
-        check_size((path / file).stat().st_size)
-        return (path / file).read_bytes()
+    names = (Path(folder, name).relative_to(path).as_posix() for folder, name in _walk(path))
+    return Source(
+        path, _visible(names), lambda file: read_image_file(path / file), lambda file: open_file(path / file)
+    )
 
-    # Links are followed: a set is often a folder of links to the classes of a larger one.
-    walk = os.walk(path, followlinks=True)
-    names = (Path(folder, name).relative_to(path).as_posix() for folder, _, names in walk for name in names)
-    return Source(path, _visible(names), read, lambda file: (path / file).open("rb"))
+
+def _walk(path: Path) -> Iterator[tuple[str, str]]:
+    """The folder and the name of every file.
+
+    Links are followed, since a set is often a folder of links to the classes of a larger one; but none leads
+    to a folder that it lies in, or that another link has led to, so that links in a circle have an end.
+    """
+
+    def identity(folder: str) -> tuple[int, int]:
+        status = os.stat(folder)  # noqa: PTH116 - os.walk has strings
+        return status.st_dev, status.st_ino
+
+    linked: set[tuple[int, int]] = set()
+    chains = {str(path): frozenset({identity(str(path))})}  # of each folder to come, itself and those above
+    for folder, folders, names in os.walk(path, followlinks=True):
+        chain = chains.pop(folder)
+        for name in sorted(folders):
+            inside = os.path.join(folder, name)  # noqa: PTH118
+            itself = identity(inside)
+            if os.path.islink(inside):  # noqa: PTH114
+                if itself in linked or itself in chain:
+                    folders.remove(name)
+                    continue
+                linked.add(itself)
+            chains[inside] = chain | {itself}
+        yield from ((folder, name) for name in names)
 
 
 def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
     def read(file: str) -> bytes:
-        check_size(archive.getinfo(file).file_size)
+        size = archive.getinfo(file).file_size
+        if size > _LARGEST:
+            raise OSError(f"file of {size} bytes, more than the limit of {_LARGEST}")
         try:
             # `ZipFile` guards its file handle with a lock of its own, so threads may share it.
             return archive.read(file)
@@ -83,7 +109,6 @@ def _visible(files: Iterable[str]) -> list[str]:
     return sorted({file for file in files if not hidden(file)})
 
 
-def check_size(size: int) -> None:
-    """Refuse a file that is too large for an image."""
-    if size > _LARGEST:
-        raise OSError(f"file of {size} bytes, more than the limit of {_LARGEST}")
+def read_image_file(path: Path) -> bytes:
+    """The bytes of a file, unless it is no regular file or too large for an image: then an `OSError`."""
+    return read_bytes(path, _LARGEST)

@@ -5,7 +5,6 @@ no code of a model is run. `preprocessor_config.json` is read here, as some mode
 torchvision.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from fewset.models.encoders.network import NetworkEncoder, tried
 from fewset.models.preprocessing import BILINEAR, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.extras import import_extra
+from fewset.runtime.reading import read_json
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
 _STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
@@ -56,7 +56,7 @@ def read_preprocessing(path: Path) -> Preprocessing:
         raise UserError(f"{file} says do_resize = false, but images of all sizes come; set it, and size")
     try:
         values = _values(settings)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OSError, TypeError, ValueError) as error:
         raise UserError(
             f"{file} is not understood ({error!r}); expected size, image_mean and image_std as the "
             "processors of ViT, CLIP, SigLIP, DINOv2 and ConvNeXt write them"
@@ -110,7 +110,7 @@ def _settings(path: Path) -> tuple[Path, dict[str, Any]]:
     if not file.exists():
         raise UserError(f"there is no {file}, which says how images are prepared; download it with the model")
     try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
+        settings = read_json(file)
         return file, dict(settings if file == alone else settings["image_processor"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{file} does not hold the settings of an image processor: {error!r}") from None

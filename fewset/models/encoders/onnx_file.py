@@ -11,7 +11,6 @@ The shorter side becomes `resize` pixels (if not said, as many as `size`), or wi
 central square of `size` is cropped; pixels times `scale`, less `mean`, divided by `std`, are the input.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from fewset.models.encoders.onnx_session import open_session
 from fewset.models.preprocessing import FILTERS, IMAGENET_MEAN, IMAGENET_STD, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.parsing import parse
+from fewset.runtime.reading import read_json
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def _settings(path: Path) -> OnnxSettings:
             '"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]} into it'
         )
     try:
-        table = dict(json.loads(file.read_text(encoding="utf-8")))
-    except (TypeError, ValueError) as error:
+        table = dict(read_json(file))
+    except (OSError, TypeError, ValueError) as error:
         raise UserError(f"{file} is not a JSON table: {error}") from None
     return parse(OnnxSettings, table, what=f"file {file}")
 

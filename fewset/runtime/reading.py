@@ -1,0 +1,59 @@
+"""Files that somebody else may have written: only regular ones are read, and whatever is wrong is one error.
+
+A pipe or a device could keep the program waiting for ever, or have no end. What nests too deeply for Python
+is damage like any other.
+"""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+_LARGEST_TEXT = 2**28
+
+
+def regular_file(path: Path) -> Path:
+    """The path, unless there is a pipe, a device, a socket or a directory: then an `OSError`."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is not a regular file, but a directory, a pipe, a socket or a device")
+    return path
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A regular file, opened for reading."""
+    return regular_file(path).open("rb")
+
+
+def read_bytes(path: Path, largest: int) -> bytes:
+    """The content of a regular file of at most so many bytes; of a larger one, an `OSError`."""
+    with open_file(path) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise OSError(f"{path} has more than {largest} bytes")
+    return content
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8; `OSError` or `ValueError` where it is none."""
+    return read_bytes(path, _LARGEST_TEXT).decode("utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; `OSError` or `ValueError`, whatever is wrong with it."""
+    return parse_json(read_text(path))
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; `ValueError` whatever is wrong with it."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table of a TOML text; `ValueError` whatever is wrong with it."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
