@@ -7,21 +7,25 @@ NumPy arrays and plain containers. Files of Python 2 and 3, of NumPy 1 and 2 are
 import pickle
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fewset.data.images.sources import Source
 from fewset.runtime.errors import UserError
 
+_PIECE = 2**24
+NUMBER = (int, np.integer)
+NAME = (str, bytes, *NUMBER)
+
 
 def read_pickle(source: Source, file: str) -> Any:
     """What a pickle file holds, if that is arrays, containers, strings and numbers; else it is refused."""
     try:
         with source.open(file) as opened:
-            return _Reader(opened, encoding="latin1").load()  # strings of Python 2 have no encoding
+            return _Reader(_Pieces(opened), encoding="latin1").load()  # strings of Python 2 have no encoding
     except _Refused as error:
         raise UserError(
             f"{file} in {source.path} asks for {error}, and only arrays and plain containers are read from a "
@@ -45,11 +49,89 @@ def read_dictionary(source: Source, file: str, *keys: str) -> dict[str, Any]:
     return content
 
 
+def flat_list(values: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
+    """The numbers or names of a column, whatever holds them; never what nests, which may have no end."""
+    if not isinstance(values, list | tuple | np.ndarray) or not all(
+        isinstance(each, kinds) for each in values
+    ):
+        raise UserError(
+            f"{what} is not a list of {'whole numbers' if kinds == NUMBER else 'names or numbers'}"
+        )
+    return list(values)
+
+
+def array_of(values: Any, what: str) -> np.ndarray:
+    """An array that a pickle file holds as such."""
+    if not isinstance(values, np.ndarray):
+        raise UserError(f"{what} is a {type(values).__name__}, expected an array")
+    return values
+
+
 class _Refused(Exception):  # noqa: N818 - the text is the name of what was refused
     pass
 
 
-class _Reader(pickle.Unpickler):
+class _Pieces:
+    """A file that is read piece by piece, so that a claim of a length alone takes no memory."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def readline(self) -> bytes:
+        line: bytes = self.file.readline(_PIECE)
+        if not line.endswith(b"\n"):
+            raise EOFError("it ends within a line")
+        return line
+
+    def read(self, length: int) -> bytes:
+        parts = []
+        while length > 0 and (part := self.file.read(min(length, _PIECE))):
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+
+def _checked_key(key: Any) -> Any:
+    """A key as it is, unless it is a container: the hash of one that nests takes exponential time."""
+    if not isinstance(key, str | bytes | int | float | np.generic | None):
+        raise _Refused(f"a {type(key).__name__} as a key or in a set")
+    return key
+
+
+# The reader that is written in Python, since the other one cannot be kept from hashing what it reads.
+_PythonReader: Any = pickle._Unpickler
+
+
+class _Reader(_PythonReader):  # type: ignore[misc]
+    dispatch: ClassVar[dict[int, Any]] = dict(_PythonReader.dispatch)
+
+    def load_setitem(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self.stack[-1][_checked_key(key)] = value
+
+    def load_setitems(self) -> None:
+        items = self.pop_mark()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            self.stack[-1][_checked_key(key)] = value
+
+    def load_dict(self) -> None:
+        items = self.pop_mark()
+        self.append({_checked_key(key): value for key, value in zip(items[::2], items[1::2], strict=True)})
+
+    def load_additems(self) -> None:
+        items = self.pop_mark()
+        self.stack[-1].update(map(_checked_key, items))
+
+    def load_frozenset(self) -> None:
+        items = self.pop_mark()  # which changes `append`
+        self.append(_frozenset(items))
+
+    dispatch[pickle.SETITEM[0]] = load_setitem
+    dispatch[pickle.SETITEMS[0]] = load_setitems
+    dispatch[pickle.DICT[0]] = load_dict
+    dispatch[pickle.ADDITEMS[0]] = load_additems
+    dispatch[pickle.FROZENSET[0]] = load_frozenset
+
     def find_class(self, module: str, name: str) -> Any:
         # The names of NumPy 1 and of Python 2.
         place = module.replace("numpy.core.", "numpy._core.").replace("__builtin__", "builtins")
@@ -114,6 +196,18 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode(encoding)
 
 
+def _set(items: Iterable[Any] = ()) -> set[Any]:
+    return set(map(_checked_key, items))
+
+
+def _frozenset(items: Iterable[Any] = ()) -> frozenset[Any]:
+    return frozenset(map(_checked_key, items))
+
+
+def _ordered(items: Iterable[tuple[Any, Any]] = ()) -> OrderedDict[Any, Any]:
+    return OrderedDict((_checked_key(key), value) for key, value in items)
+
+
 _ADMITTED: dict[str, Callable[..., Any]] = {
     "numpy._core.multiarray._reconstruct": _reconstruct,
     "numpy._core.numeric._frombuffer": _from_buffer,
@@ -121,7 +215,7 @@ _ADMITTED: dict[str, Callable[..., Any]] = {
     "numpy.dtype": _DType,
     "_codecs.encode": _encode,
     "builtins.bytes": lambda: b"",
-    "builtins.set": set,
-    "builtins.frozenset": frozenset,
-    "collections.OrderedDict": OrderedDict,
+    "builtins.set": _set,
+    "builtins.frozenset": _frozenset,
+    "collections.OrderedDict": _ordered,
 }

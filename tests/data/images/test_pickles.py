@@ -6,6 +6,7 @@ import pickle
 import re
 import struct
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,55 @@ def test_a_dictionary_and_its_keys(tmp_path: Path) -> None:
             read_dictionary(source, "a.pkl", "b", "d")
         with pytest.raises(UserError, match=r"list.pkl in .* holds a list, expected a dictionary"):
             read_dictionary(source, "list.pkl")
+
+
+def nested_tuple(levels: int) -> bytes:
+    """A tuple of two tuples of two tuples …, each of the two the same: small to write, endless to hash."""
+    doubling = (
+        pickle.MEMOIZE
+        + pickle.POP
+        + b"".join(
+            pickle.BINGET
+            + bytes([level])
+            + pickle.BINGET
+            + bytes([level])
+            + pickle.TUPLE2
+            + pickle.MEMOIZE
+            + pickle.POP
+            for level in range(levels)
+        )
+    )
+    return pickle.PROTO + b"\x04" + pickle.EMPTY_TUPLE + doubling + pickle.BINGET + bytes([levels])
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda bomb: pickle.PROTO + b"\x04" + pickle.EMPTY_DICT + bomb[2:] + pickle.NONE + pickle.SETITEM,
+        lambda bomb: (
+            pickle.PROTO
+            + b"\x04"
+            + pickle.EMPTY_DICT
+            + pickle.MARK
+            + bomb[2:]
+            + pickle.NONE
+            + pickle.SETITEMS
+        ),
+        lambda bomb: pickle.PROTO + b"\x04" + pickle.MARK + bomb[2:] + pickle.NONE + pickle.DICT,
+        lambda bomb: pickle.PROTO + b"\x04" + pickle.EMPTY_SET + pickle.MARK + bomb[2:] + pickle.ADDITEMS,
+        lambda bomb: pickle.PROTO + b"\x04" + pickle.MARK + bomb[2:] + pickle.FROZENSET,
+        lambda bomb: (
+            b"cbuiltins\nset\n" + pickle.EMPTY_LIST + bomb[2:] + pickle.APPEND + pickle.TUPLE1 + pickle.REDUCE
+        ),
+    ],
+)
+def test_nothing_that_nests_is_hashed(tmp_path: Path, key: Callable[[bytes], bytes]) -> None:
+    assert "cannot be read" not in repr(read(nested_tuple(3) + pickle.STOP, tmp_path))
+    with pytest.raises(UserError, match="a tuple as a key or in a set"):
+        read(key(nested_tuple(60)) + pickle.STOP, tmp_path / "bomb")
+
+
+def test_a_claim_of_a_length_takes_no_memory(tmp_path: Path) -> None:
+    claim = pickle.PROTO + b"\x04" + pickle.BINBYTES8 + struct.pack("<Q", 2**40) + b"short" + pickle.STOP
+    with pytest.raises(UserError, match="cannot be read as a pickle file"):
+        read(claim, tmp_path)

@@ -13,7 +13,7 @@ from typing import Any
 from fewset.data.images.decoding import as_images
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.importers.csv import read_tables
-from fewset.data.images.pickles import read_dictionary
+from fewset.data.images.pickles import NAME, NUMBER, array_of, flat_list, read_dictionary
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
 from fewset.runtime.errors import UserError
@@ -47,19 +47,34 @@ def entries(source: Source) -> list[Entry]:
 
 def _read_cache(source: Source, file: str, split: str) -> list[Entry]:
     content = read_dictionary(source, file, "image_data", "class_dict")
-    names = [(int(number), name) for name, numbers in content["class_dict"].items() for number in numbers]
+    where = f"{file} in {source.path}"
+    if not isinstance(content["class_dict"], dict):
+        raise UserError(f"{where}: 'class_dict' is no dictionary")
+    names = [
+        (int(number), str(name))
+        for name, numbers in content["class_dict"].items()
+        for number in flat_list(numbers, NUMBER, f"{where}: 'class_dict' of {name!r}")
+    ]
     return _listed(source, file, split, content["image_data"], names)
 
 
 def _read_categories(source: Source, file: str, split: str) -> list[Entry]:
     content = read_dictionary(source, file, "data", "labels")
-    known = {label: name for name, label in content.get("catname2label", {}).items()}
-    names = [(number, known.get(label, f"{split}-{label}")) for number, label in enumerate(content["labels"])]
+    where, labels = f"{file} in {source.path}", content.get("catname2label", {})
+    if not isinstance(labels, dict):
+        raise UserError(f"{where}: 'catname2label' is no dictionary")
+    numbers = flat_list(list(labels.values()), NUMBER, f"{where}: 'catname2label'")
+    known = dict(zip(numbers, map(str, labels), strict=True))
+    names = [
+        (number, known.get(label, f"{split}-{label}"))
+        for number, label in enumerate(flat_list(content["labels"], NAME, f"{where}: 'labels'"))
+    ]
     return _listed(source, file, split, content["data"], names)
 
 
 def _listed(source: Source, file: str, split: str, data: Any, names: list[tuple[int, str]]) -> list[Entry]:
-    images = as_images(data, f"{file} in {source.path}")
+    where = f"{file} in {source.path}"
+    images = as_images(array_of(data, f"{where}: the array of images"), where)
     if sorted(number for number, _ in names) != list(range(len(images))):
         raise UserError(
             f"{file} in {source.path} has {len(images)} images and {len(names)} labels, expected one each"

@@ -20,7 +20,7 @@ import numpy as np
 
 from fewset.data.images.decoding import SUFFIXES, as_images
 from fewset.data.images.importers import Entry, folder, register_importer
-from fewset.data.images.pickles import read_dictionary, read_pickle
+from fewset.data.images.pickles import NAME, NUMBER, array_of, flat_list, read_dictionary, read_pickle
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
 from fewset.runtime.errors import UserError
@@ -82,13 +82,17 @@ def _from_arrays(
 
 def _class_names(source: Source, file: str, split: str) -> list[str]:
     """The name of the class of each image."""
-    content = read_dictionary(source, file)
+    where, content = f"{file} in {source.path}", read_dictionary(source, file)
     if "label_specific" not in content:
-        return [f"{split}-{label}" for label in read_dictionary(source, file, "labels")["labels"]]
-    names = list(read_dictionary(source, file, "label_specific_str")["label_specific_str"])
+        labels = read_dictionary(source, file, "labels")["labels"]
+        return [f"{split}-{label}" for label in flat_list(labels, NAME, f"{where}: 'labels'")]
+    names = read_dictionary(source, file, "label_specific_str")["label_specific_str"]
+    names = [str(name) for name in flat_list(names, NAME, f"{where}: 'label_specific_str'")]
     # Two classes of ImageNet are called crane.
     names = [name if names.count(name) == 1 else f"{name} {number}" for number, name in enumerate(names)]
-    labels = np.asarray(content["label_specific"])
+    labels = np.array(
+        flat_list(content["label_specific"], NUMBER, f"{where}: 'label_specific'"), dtype=np.int64
+    )
     if labels.min(initial=0) < 0 or labels.max(initial=0) >= len(names):
         raise UserError(
             f"{file} in {source.path} has labels {labels.min()} to {labels.max()} and {len(names)} names"
@@ -98,8 +102,12 @@ def _class_names(source: Source, file: str, split: str) -> list[str]:
 
 def _load_files(source: Source, file: str, count: int) -> Callable[[int], bytes]:
     content = read_pickle(source, file)
+    if not isinstance(content, list | np.ndarray):
+        raise UserError(
+            f"{file} in {source.path} is a {type(content).__name__}, expected a list of image files"
+        )
     _check_count(source, file, len(content), count)
-    return lambda number: np.asarray(content[number]).tobytes()
+    return lambda number: array_of(content[number], f"image {number} of {file}").tobytes()
 
 
 def _load_array(source: Source, file: str, count: int) -> Callable[[int], np.ndarray]:

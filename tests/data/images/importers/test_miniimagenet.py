@@ -122,7 +122,12 @@ def test_category_splits_without_names(tmp_path: Path) -> None:
         (caches(image_data=np.zeros((7, 84, 84, 3))), "type float64"),
         (caches(class_dict={"a": [0, 1, 2, 3, 4, 5, 7]}), "7 images and 7 labels, expected one each"),
         (caches(class_dict={"a": [0, 1, 2, 3], "b": [3, 4, 5, 6]}), "7 images and 8 labels"),
+        (caches(class_dict={"a": 3}), "'class_dict' of 'a' is not a list of whole numbers"),
+        (caches(class_dict=["a"]), "'class_dict' is no dictionary"),
+        (caches(image_data=[[1], [2, 3]]), "the array of images is a list, expected an array"),
         (categories(labels=[0, 1]), "7 images and 2 labels"),
+        (categories(labels=[[0], [1, 2]]), "'labels' is not a list of names or numbers"),
+        (categories(names=False, catname2label=3), "'catname2label' is no dictionary"),
         (
             {**caches(), "mini-imagenet-cache-val.pkl": pickle.dumps({"data": 1})},
             "cache-val.pkl in .* has no 'image",
