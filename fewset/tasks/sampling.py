@@ -150,6 +150,49 @@ def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
     return np.take_along_axis(index.rows[classes], chosen, axis=-1)
 
 
+def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
+    """As `sample_tasks`, but no query has the origin of a shot, within a domain too.
+
+    For each task the origins of a class are shuffled. The first of them, as many as there are shots but at
+    most half (rounded up), give the shots, the others the queries; both go round their origins, so that no
+    two items have one origin as long as there are enough. `queries_apart` says how many queries there are.
+    """
+    index.check(spec.way, spec.shot, spec.query)
+    most = queries_apart(index, spec.shot)
+    if spec.query > most:
+        raise UserError(
+            f"query is {spec.query}, expected at most {most}: no query may have the origin of one of the "
+            f"{spec.shot} shots"
+        )
+    tasks = np.arange(first, last, dtype=np.uint64)[:, None]
+    classes = _smallest(hash_keys(spec.seed, tasks, np.arange(len(index.classes))), spec.way)
+    keys = hash_keys(spec.seed, tasks[..., None], index.origins[classes], 0, 0)
+    keys[index.rows[classes] < 0] = _LAST
+    order = np.lexsort((_item_keys(index, spec.seed, tasks, classes), keys))  # origin after origin
+    keys = np.take_along_axis(keys, order, axis=-1)
+    begins = np.diff(keys, axis=-1, prepend=~keys[..., :1]) != 0
+    place = np.arange(keys.shape[-1])
+    turn = place - np.maximum.accumulate(np.where(begins, place, 0), axis=-1)  # of an item in its origin
+    origin = begins.cumsum(axis=-1) - 1
+    count = (begins & (keys != _LAST)).sum(axis=-1, keepdims=True)
+    labelled = origin < np.minimum(spec.shot, (count + 1) // 2)
+    rounds = (turn * len(place) + origin).astype(np.uint64)
+    roles = ((labelled, spec.shot), (~labelled & (keys != _LAST), spec.query))
+    chosen = [_smallest(np.where(role, rounds, _LAST), number) for role, number in roles]
+    places = np.take_along_axis(order, np.concatenate(chosen, axis=-1), axis=-1)
+    return np.take_along_axis(index.rows[classes], places, axis=-1)
+
+
+def queries_apart(index: ClassIndex, shot: int) -> int:
+    """How many queries a class every task of `sample_apart` has, whatever is drawn; 0 where shots lack."""
+    most = []
+    for origins, there in zip(index.origins, index.rows >= 0, strict=True):
+        sizes = np.sort(np.unique(origins[there], return_counts=True)[1])
+        labelled = min(shot, (len(sizes) + 1) // 2)
+        most.append(sizes[: len(sizes) - labelled].sum() if sizes[:labelled].sum() >= shot else 0)
+    return int(min(most))
+
+
 def sample_every_class(
     index: ClassIndex, query: int, seed: int, first: int, last: int
 ) -> Int[np.ndarray, "T classes Q"]:

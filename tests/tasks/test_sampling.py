@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewset.runtime.errors import UserError
-from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
+from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.labels import shuffled_labels
 
@@ -228,3 +228,77 @@ def test_queries_of_every_class() -> None:
     np.testing.assert_allclose(counts, expected, atol=5 * np.sqrt(0.25 / 501))
     with pytest.raises(UserError, match="has 7 items"):
         sample_every_class(ClassIndex(labels), 8, 3, 0, 1)
+
+
+# Tasks in which no query has the origin of a shot, within a domain too
+
+
+def origins_of(sizes: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and origins; `sizes` has the items of each origin of each class."""
+    labels = np.repeat(np.arange(len(sizes)), [sum(each) for each in sizes])
+    flat = [size for each in sizes for size in each]
+    order = np.random.default_rng(0).permutation(len(labels))
+    return labels[order], np.repeat(np.arange(len(flat)), flat)[order]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.lists(st.integers(1, 5), min_size=2, max_size=5), min_size=3, max_size=5),
+    shot=st.integers(1, 5),
+    seed=st.integers(0, 2**40),
+)
+def test_apart_no_query_has_the_origin_of_a_shot(sizes: list[list[int]], shot: int, seed: int) -> None:
+    labels, origins = origins_of(sizes)
+    index = ClassIndex(labels, origins=origins)
+    query = queries_apart(index, shot)
+    if query == 0:
+        return
+    spec = TaskSpec(3, shot, query, 7, seed)
+    rows = sample_apart(index, spec, 0, 7)
+    for task in rows:
+        assert len(np.unique(task)) == task.size
+        assert len(np.unique(labels[task][:, 0])) == 3
+        for items in task:
+            assert len(np.unique(labels[items])) == 1
+            there = len(sizes[labels[items[0]]])
+            shots, queries = origins[items[:shot]], origins[items[shot:]]
+            assert not set(shots) & set(queries)
+            assert len(set(shots)) <= min(shot, (there + 1) // 2)
+            if there > shot and shot == 1:
+                assert len(set(queries[: there - 1])) == min(query, there - 1)
+    alone = [sample_apart(index, spec, number, number + 1) for number in range(7)]
+    np.testing.assert_array_equal(rows, np.concatenate(alone))
+
+
+def test_apart_items_go_round_their_origins() -> None:
+    labels, origins = origins_of([[5, 5, 5, 5, 5], [4, 6, 5, 5, 5]])
+    rows = sample_apart(ClassIndex(labels, origins=origins), TaskSpec(2, 5, 4, 50), 0, 50)
+    for items in rows.reshape(-1, 9):
+        assert np.unique(origins[items[:5]], return_counts=True)[1].tolist() in (
+            [1, 2, 2],
+            [2, 1, 2],
+            [2, 2, 1],
+        )
+        assert np.unique(origins[items[5:]], return_counts=True)[1].tolist() == [2, 2]
+    np.testing.assert_array_equal(np.unique(rows), np.arange(50))
+
+
+def test_apart_the_queries_are_as_many_as_every_draw_has() -> None:
+    index = ClassIndex(
+        *origins_of([[1, 5, 5, 14], [6, 9, 10]])[:1], origins=origins_of([[1, 5, 5, 14], [6, 9, 10]])[1]
+    )
+    assert queries_apart(index, 1) == 11  # without 14
+    assert queries_apart(index, 5) == 6  # 1 and 5 of the first class, 6 of the second
+    assert queries_apart(index, 7) == 0  # 1 + 5 shots may be all there are
+    with pytest.raises(UserError, match="query is 7, expected at most 6"):
+        sample_apart(index, TaskSpec(2, 5, 7, 3), 0, 3)
+
+
+def test_a_task_of_more_ways_begins_with_the_task_of_fewer() -> None:
+    labels, origins = origins_of([[3, 3, 3]] * 7)
+    for sample, index in (
+        (sample_tasks, ClassIndex(labels)),
+        (sample_apart, ClassIndex(labels, origins=origins)),
+    ):
+        few, many = (sample(index, TaskSpec(way, 2, 3, 11), 0, 11) for way in (3, 6))
+        np.testing.assert_array_equal(many[:, :3], few)

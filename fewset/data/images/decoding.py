@@ -57,15 +57,19 @@ def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = 
         return Decoded(np.asarray(square), side)
 
 
-def decode_photo(data: bytes | UInt8[np.ndarray, "..."] | Image.Image, least: int) -> Image.Image:
-    """A whole image as RGB, upright, no larger than needed for a shorter side of `least` pixels.
+def decode_photo(
+    data: bytes | UInt8[np.ndarray, "..."] | Image.Image, least: int, box: Box | None = None
+) -> Image.Image:
+    """A whole image (or box) as RGB, upright, no larger than needed for a shorter side of `least` pixels.
 
     What is large is reduced by a whole number while it is decoded, or after it, and keeps twice the pixels
     that are needed: the rest is left to whoever resizes it.
     """
     with _reading(data) as image:
-        image.draft(None, (2 * least, 2 * least))
-        upright: Image.Image = to_rgb(ImageOps.exif_transpose(image))
+        if box is None:
+            image.draft(None, (2 * least, 2 * least))
+        part = image if box is None else _crop(image, box)
+        upright: Image.Image = to_rgb(ImageOps.exif_transpose(part))
         factor = min(upright.size) // (2 * least)
         return upright.reduce(factor) if factor > 1 else upright
 

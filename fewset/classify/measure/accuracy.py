@@ -1,0 +1,52 @@
+"""The accuracy of a head of the classifier on many tasks, many at once."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int
+
+from fewset.classify.heads import ClassifierHead, episode_membership
+from fewset.classify.linear import prepared
+from fewset.classify.measure.embedded import EmbeddedSet
+from fewset.tasks.episode import split
+from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_tasks
+from fewset.tasks.spec import TaskSpec
+
+MOST_QUERIES = 15
+_CHUNK_NUMBERS = 2**23  # of the rows of the tasks that are answered at once
+
+
+def head_accuracy(head: ClassifierHead, items: EmbeddedSet, spec: TaskSpec) -> Float32[np.ndarray, "tasks"]:
+    """The share of right answers on each task, from a fit on its shots: as `FewShotClassifier` has it."""
+    rows = torch.from_numpy(prepared(items.features, head.power))
+    size = max(1, _CHUNK_NUMBERS // (spec.way * (spec.shot + spec.query) * rows.shape[1]))
+    right = []
+    for drawn in drawn_tasks(items, spec, size):
+        episode = split(rows[torch.from_numpy(drawn)], spec.shot)
+        solution = head.solve(episode.support.flatten(1, 2), episode_membership(episode.support))
+        answers = solution.logits(episode.query).argmax(dim=-1)
+        right.append((answers == episode.query_labels).float().mean(dim=1).numpy())
+    return np.concatenate(right)
+
+
+def drawn_tasks(items: EmbeddedSet, spec: TaskSpec, size: int = 1) -> Iterator[Int[np.ndarray, "T N KQ"]]:
+    """The rows of the tasks, `size` at a time. Where items share origins, no query has that of a shot."""
+    index = class_index_of(items)
+    sample = sample_tasks if items.origins is None else sample_apart
+    for first in range(0, spec.tasks, size):
+        yield sample(index, spec, first, min(first + size, spec.tasks))
+
+
+def class_index_of(items: EmbeddedSet) -> ClassIndex:
+    """What tasks are drawn from."""
+    return ClassIndex(items.labels, items.class_names, origins=items.origins)
+
+
+def task_spec(
+    items: EmbeddedSet, way: int, shot: int, tasks: int, seed: int, most: int = MOST_QUERIES
+) -> TaskSpec:
+    """Such tasks with as many queries a class as every class has, at most `most`."""
+    index = class_index_of(items)
+    left = int(index.spare(shot, 0).min()) if items.origins is None else queries_apart(index, shot)
+    return TaskSpec(way, shot, max(1, min(most, left)), tasks, seed)

@@ -1,0 +1,131 @@
+"""A labelled image set as rows of features, embedded once as the classifier embeds photos, and kept.
+
+The images come straight from the source, whole (or the whole of their box), not from the store of
+`fewset data import`, which holds their central squares.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int64, UInt64
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from fewset.classify.learned import EncoderStamp
+from fewset.classify.photo_rows import photo_rows
+from fewset.classify.photos import Photo, Pixels
+from fewset.data.images.decoding import BadImage, decode_photo
+from fewset.data.images.importers import IMPORTERS, Entry
+from fewset.data.images.sources import Source, open_source
+from fewset.data.images.store import home
+from fewset.models.encoders import Encoder
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.files import replacing
+from fewset.runtime.progress import progress
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedSet:
+    """Rows of features with what is known of the images that they are from."""
+
+    features: Float32[np.ndarray, "n D"]
+    labels: Int64[np.ndarray, "n"]
+    """The class of each row, a number into `class_names`."""
+    class_names: tuple[str, ...]
+    fingerprints: UInt64[np.ndarray, "n"]
+    origins: Int64[np.ndarray, "n"] | None
+    """What each image was made from, such as the photo of a sketch; None where each stands for itself."""
+    images_digest: str
+    encoder: EncoderStamp
+
+
+@dataclass(frozen=True)
+class SetSource:
+    """Where the images are: a directory or zip file in the layout `kind` of `fewset data import`.
+
+    With `split`, only the images of that split, which the source must name; with `domain`, of that domain.
+    """
+
+    kind: str
+    source: Path
+    split: str | None = None
+    domain: str | None = None
+
+
+def embedded_set(where: SetSource, encoder: Encoder) -> EmbeddedSet:
+    """The rows of a set; kept in `home() / "embeddings"` for the next time, for these images and encoder."""
+    with open_source(where.source) as source:
+        entries = _chosen(where, IMPORTERS[where.kind].entries(source))
+        digest = _digest(source, entries)
+        file = home() / "embeddings" / f"{digest[:16]}-{encoder.digest[:16]}.safetensors"
+        if not file.exists():
+            _embed(source, entries, encoder, file)
+        with safe_open(file, framework="numpy") as kept:
+            features, fingerprints = kept.get_tensor("features"), kept.get_tensor("fingerprints")
+    class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
+    return EmbeddedSet(
+        features,
+        labels,
+        tuple(class_names.tolist()),
+        fingerprints,
+        _shared_origins(entries),
+        digest,
+        EncoderStamp(encoder.id, encoder.digest),
+    )
+
+
+def _chosen(where: SetSource, entries: list[Entry]) -> list[Entry]:
+    for name in ("split", "domain"):
+        wanted, there = getattr(where, name), {getattr(entry, name) for entry in entries} - {None}
+        if wanted is not None and wanted not in there:
+            raise unknown_name(f"{name} of {where.source}:", wanted, there)
+        entries = [entry for entry in entries if wanted in (None, getattr(entry, name))]
+    if any(entry.quarter_turns for entry in entries):
+        raise UserError(f"the layout {where.kind} turns its images, which is not for photos; take another")
+    return sorted(entries, key=lambda entry: (entry.class_name, entry.file))
+
+
+def _shared_origins(entries: list[Entry]) -> Int64[np.ndarray, "n"] | None:
+    """A number for the origin of each image, where some have the same."""
+    names, numbers = np.unique([entry.origin or entry.file for entry in entries], return_inverse=True)
+    return numbers if len(names) < len(entries) else None
+
+
+def _digest(source: Source, entries: list[Entry]) -> str:
+    """Of all that the rows and their labels depend on."""
+    state = hashlib.sha256()
+    for entry in entries:
+        data = np.ascontiguousarray(entry.read()).data if entry.read else source.read(entry.file)
+        described = (entry.file, entry.class_name, entry.origin, entry.box, hashlib.sha256(data).hexdigest())
+        state.update(json.dumps(described).encode())
+    return state.hexdigest()
+
+
+def _embed(source: Source, entries: list[Entry], encoder: Encoder, file: Path) -> None:
+    photos = [_photo(source, entry, encoder.input_size) for entry in entries]
+    features = np.empty((len(photos), encoder.dim), dtype=np.float32)
+    fingerprints = np.empty(len(photos), dtype=np.uint64)
+    with progress(f"embedding {source.path.name}", len(photos)) as advance:
+        for number, row in enumerate(photo_rows(photos, encoder)):
+            if row.problem:
+                raise UserError(f"{row.name} of {source.path} cannot be read ({row.problem}); mend it")
+            features[number], fingerprints[number] = row.features, row.fingerprint
+            advance()
+    with replacing(file) as temporary:
+        save_file({"features": features, "fingerprints": fingerprints}, temporary)
+
+
+def _photo(source: Source, entry: Entry, size: int) -> Photo:
+    def read() -> Pixels:
+        data = entry.read() if entry.read else source.read(entry.file)
+        if entry.box is None:
+            return data
+        try:
+            return decode_photo(data, size, entry.box)
+        except BadImage as error:
+            raise OSError(str(error)) from error
+
+    return Photo(entry.file, read)

@@ -1,0 +1,223 @@
+"""What is measured on a set: every head on tasks of several sizes, and how far to trust the default one.
+
+A plan (TOML) lists the sets. It names no path but that of each source, from a folder that is given with it.
+"""
+
+import json
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
+from fewset.classify.measure.accuracy import head_accuracy, task_spec
+from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set
+from fewset.classify.measure.trust_figures import trust_figures
+from fewset.experiments.evaluate import command_line
+from fewset.experiments.result import stored_width
+from fewset.models.encoders import Encoder
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import checked_name, write_json
+from fewset.runtime.machine import describe
+from fewset.runtime.parsing import parse
+from fewset.tasks.scores import Difference, Score, compare
+from fewset.tasks.spec import TaskSpec
+
+FORMAT = 1
+REFERENCES = ("ridge", "logistic")
+"""The heads of which the better one is what others are compared with."""
+TRUST_TASKS = 1_000
+TRUST_QUERIES = 100
+"""Of each class at most, when the interval of leave-one-out is held against the accuracy on new photos."""
+_MOST_WAYS = 100
+_TASKS = {5: 10_000, 20: 1_000}
+_TASKS_OF_MANY_WAYS = 100
+
+
+@dataclass(frozen=True)
+class PlannedSet:
+    """A set of a plan. `bars` are what it should reach, in percent, by the name of a cell or trust figure."""
+
+    name: str
+    title: str
+    kind: str
+    source: str
+    split: str | None = None
+    domain: str | None = None
+    notes: tuple[str, ...] = ()
+    bars: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    sets: tuple[PlannedSet, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean over tasks and half its 95 % interval, which what is taken over all tasks at once has not."""
+
+    mean: float
+    ci95: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The accuracy of the heads on tasks of one size, and how far each is ahead of the better reference."""
+
+    way: int
+    shot: int
+    query: int
+    tasks: int
+    reference: str
+    accuracy: dict[str, Figure]
+    ahead: dict[str, Figure]
+
+    @property
+    def name(self) -> str:
+        return f"{self.way}-way {self.shot}-shot"
+
+
+@dataclass(frozen=True)
+class TrustCell:
+    """The figures of `TrustFigures` for the default head."""
+
+    head: str
+    way: int
+    shot: int
+    query: int
+    tasks: int
+    figures: dict[str, Figure]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Everything that was measured on a set, and what made it."""
+
+    planned: PlannedSet
+    images: int
+    classes: int
+    images_digest: str
+    encoder: str
+    encoder_digest: str
+    default: str
+    seed: int
+    cells: tuple[Cell, ...]
+    trust: TrustCell
+    command: str
+    commit: str
+    versions: dict[str, Any]
+    seconds: float
+    format: int = FORMAT
+
+
+def read_plan(file: Path) -> Plan:
+    """The plan of a file; every key is checked."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read as a plan ({error}); expected TOML with [[sets]]") from None
+    plan = parse(Plan, table, what="plan")
+    for planned in plan.sets:
+        checked_name(planned.name, "set")
+    return plan
+
+
+def measure_set(
+    planned: PlannedSet,
+    folder: Path,
+    encoder: Encoder,
+    seed: int = 0,
+    tasks: int | None = None,
+    echo: Callable[[str], None] = lambda _: None,
+) -> Measurement:
+    """Embed a set, unless that was done before, and measure every head on it.
+
+    :param tasks: of each cell and of the trust figures at most; by default 10,000 at 5 ways, 1,000 at 20,
+        100 at more, and 1,000 for the trust figures.
+    """
+    begin = time.monotonic()
+    where = SetSource(planned.kind, folder / planned.source, planned.split, planned.domain)
+    items = embedded_set(where, encoder)
+    cells = []
+    for way, shot in _sizes(len(items.class_names)):
+        count = _TASKS.get(way, _TASKS_OF_MANY_WAYS)
+        spec = task_spec(items, way, shot, min(count, tasks or count), seed)
+        cells.append(measure_cell(items, spec))
+        echo(f"{planned.name}: {cells[-1].name}, {time.monotonic() - begin:.0f} s")
+    spec = task_spec(items, 5, 5, min(TRUST_TASKS, tasks or TRUST_TASKS), seed, TRUST_QUERIES)
+    trust = _trust(items, spec)
+    versions = describe()
+    return Measurement(
+        planned,
+        len(items.labels),
+        len(items.class_names),
+        items.images_digest,
+        encoder.id,
+        encoder.digest,
+        DEFAULT,
+        seed,
+        tuple(cells),
+        trust,
+        command_line(),
+        str(versions.pop("commit")),
+        versions,
+        round(time.monotonic() - begin, 1),
+    )
+
+
+def measure_cell(items: EmbeddedSet, spec: TaskSpec, heads: tuple[str, ...] = ()) -> Cell:
+    """Every registered head on the same tasks; or the `heads`, which are then to include the references."""
+    scores = {
+        name: Score.of(head_accuracy(find_classifier_head(name), items, spec))
+        for name in heads or sorted(CLASSIFIER_HEADS)
+    }
+    reference = max(REFERENCES, key=lambda name: scores[name].mean)
+    return Cell(
+        spec.way,
+        spec.shot,
+        spec.query,
+        spec.tasks,
+        reference,
+        {name: _figure(score) for name, score in scores.items()},
+        {name: _figure(compare(score, scores[reference])) for name, score in scores.items()},
+    )
+
+
+def write_measurement(measured: Measurement, file: Path) -> None:
+    write_json(file, asdict(measured))
+
+
+def read_measurement(file: Path) -> Measurement:
+    """The measurement in a file, every field checked."""
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{file} cannot be read ({error}); `fewset measure` writes it anew") from None
+    if not isinstance(record, Mapping) or record.get("format") != FORMAT:
+        raise UserError(f"{file} is not a measurement of format {FORMAT}; `fewset measure` writes it anew")
+    return parse(Measurement, record, what="measurement")
+
+
+def _sizes(classes: int) -> list[tuple[int, int]]:
+    """Ways and shots: 5 ways, 20 ways at 5 shots, and all classes, of which at most 100."""
+    many = min(classes, _MOST_WAYS)
+    sizes = [(5, 1), (5, 5), (20, 5), (many, 1), (many, 5)]
+    return [size for size in dict.fromkeys(sizes) if size[0] <= classes]
+
+
+def _trust(items: EmbeddedSet, spec: TaskSpec) -> TrustCell:
+    found = trust_figures(DEFAULT, items, spec)
+    figures = {name: _figure(value) for name, value in vars(found).items()}
+    return TrustCell(DEFAULT, spec.way, spec.shot, spec.query, spec.tasks, figures)
+
+
+def _figure(value: Score | Difference | float) -> Figure:
+    if isinstance(value, Score | Difference):
+        return Figure(value.mean, stored_width(value.ci95))
+    return Figure(float(np.float64(value)))

@@ -1,0 +1,58 @@
+"""How good the classifier is, measured on labelled image sets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.output import echo
+from fewset.cli.start import start
+from fewset.runtime.errors import unknown_name
+
+PANEL = "Classify"
+commands = typer.Typer()
+
+
+@commands.command()
+def measure(
+    plan: Annotated[Path, typer.Argument(help="The sets to measure on: a TOML file.")],
+    data: Annotated[Path, typer.Option(help="The folder of the sources that the plan names.")] = Path(),
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the results; default: that of the plan.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this set of the plan; repeatable.")
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="What turns the images into features.")] = "auto",
+    tasks: Annotated[int | None, typer.Option(min=2, help="At most so many tasks of a kind.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the tasks.")] = 0,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Only make the page of what is measured already.")
+    ] = False,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Measure every head of the classifier on image sets, and make the page of the results.
+
+    The sets are embedded once; their features are kept beside the imported sets. The page is named after the
+    folder of the results, and lies beside it.
+
+    Example: `fewset measure docs/classifier/plan.toml --data /work/shared/data`
+    """
+    start(plugin)
+    from fewset.classify.measure.measurement import measure_set, read_plan, write_measurement
+    from fewset.experiments.run_encoder import load_encoder
+    from fewset.report.classifier_page import write_page
+
+    planned = {each.name: each for each in read_plan(plan).sets}
+    for name in only or ():
+        if name not in planned:
+            raise unknown_name(f"set of {plan}:", name, planned)
+    out = out or plan.parent
+    if not draw:
+        loaded = load_encoder(encoder, device)
+        for name in only or planned:
+            measured = measure_set(planned[name], data, loaded, seed, tasks, echo)
+            write_measurement(measured, out / f"{name}.json")
+    echo(f"written: {write_page(plan, out)}")

@@ -1,0 +1,70 @@
+"""A measurement from photos to its file, and back."""
+
+from pathlib import Path
+
+import pytest
+
+from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
+from fewset.classify.measure.accuracy import head_accuracy
+from fewset.classify.measure.measurement import (
+    PlannedSet,
+    measure_cell,
+    measure_set,
+    read_measurement,
+    read_plan,
+    write_measurement,
+)
+from fewset.runtime.errors import UserError
+from fewset.tasks.scores import Score, compare
+from fewset.tasks.spec import TaskSpec
+from tests.helpers.measured import embedded, write_many_classes
+from tests.helpers.photos import TinyEncoder
+
+
+def test_every_head_on_the_same_tasks_against_the_better_reference() -> None:
+    items, spec = embedded(), TaskSpec(5, 2, 3, 13)
+    cell = measure_cell(items, spec)
+    assert set(cell.accuracy) == set(CLASSIFIER_HEADS)
+    scores = {
+        name: Score.of(head_accuracy(find_classifier_head(name), items, spec)) for name in CLASSIFIER_HEADS
+    }
+    better = max(("ridge", "logistic"), key=lambda name: scores[name].mean)
+    assert cell.reference == better
+    for name, score in scores.items():
+        ahead = compare(score, scores[better])
+        assert (cell.accuracy[name].mean, cell.accuracy[name].ci95) == (score.mean, score.ci95)
+        assert (cell.ahead[name].mean, cell.ahead[name].ci95) == (ahead.mean, ahead.ci95)
+
+
+def test_a_measurement_is_what_its_file_gives_back(tmp_path: Path) -> None:
+    planned = PlannedSet("many", "Many classes", "folder", "photos", notes=("drawn",), bars={"auroc": 50})
+    write_many_classes(tmp_path / "photos", 11, 7)
+    measured = measure_set(planned, tmp_path, TinyEncoder(), seed=3, tasks=5)
+    assert [(cell.way, cell.shot, cell.query, cell.tasks) for cell in measured.cells] == [
+        (5, 1, 6, 5),
+        (5, 5, 2, 5),
+        (11, 1, 6, 5),
+        (11, 5, 2, 5),
+    ]
+    assert (measured.images, measured.classes, measured.seed) == (77, 11, 3)
+    assert (measured.trust.head, measured.trust.tasks, measured.trust.query) == (DEFAULT, 5, 2)
+    assert measured.encoder_digest == "d1" * 32
+    write_measurement(measured, tmp_path / "many.json")
+    assert read_measurement(tmp_path / "many.json") == measured
+
+
+def test_files_that_are_no_measurement_or_plan_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    with pytest.raises(UserError, match="cannot be read as a plan"):
+        read_plan(file)
+    file.write_text('[[sets]]\nname = "../up"\ntitle = "t"\nkind = "folder"\nsource = "s"\n')
+    with pytest.raises(UserError, match="cannot be the name of a set"):
+        read_plan(file)
+    file.write_text('[[sets]]\nname = "a"\ntitel = "t"\nkind = "folder"\nsource = "s"\n')
+    with pytest.raises(UserError, match="titel"):
+        read_plan(file)
+    (tmp_path / "a.json").write_text('{"format": 0}')
+    with pytest.raises(UserError, match="not a measurement of format 1"):
+        read_measurement(tmp_path / "a.json")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_measurement(tmp_path / "b.json")

@@ -1,0 +1,126 @@
+"""The page of `fewset measure`."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fewset.classify.measure.measurement import (
+    Cell,
+    Figure,
+    Measurement,
+    TrustCell,
+    read_measurement,
+    read_plan,
+    write_measurement,
+)
+from fewset.report.classifier_page import measured_page, write_page
+from fewset.runtime.errors import UserError
+from tests.helpers.command_line import fail, succeed
+from tests.helpers.measured import write_many_classes
+
+DOCS = Path(__file__).parents[2] / "docs"
+PLUGIN = """
+import fewset
+from tests.helpers.photos import TinyEncoder
+
+fewset.register_encoder("tiny")(lambda device: TinyEncoder())
+"""
+PLAN = """
+notes = ["A note on all."]
+
+[[sets]]
+name = "many"
+title = "Many *classes*"
+kind = "folder"
+source = "photos"
+notes = ["A note on one."]
+[sets.bars]
+"5-way 1-shot" = 61.5
+"5-way 5-shot" = 80
+calibration_error = 2
+auroc = 90
+"""
+
+
+def measurement(plan: Path) -> Measurement:
+    def cell(shot: int, ridge: float, logistic: float, reference: str) -> Cell:
+        best = max(ridge, logistic)
+        accuracy = {"logistic": Figure(logistic, 0.002), "ridge": Figure(ridge, 0.003)}
+        ahead = {"logistic": Figure(logistic - best, 0.001), "ridge": Figure(ridge - best, 0.001)}
+        return Cell(5, shot, 15, 10_000, reference, accuracy, ahead)
+
+    names = ("calibration_error", "overconfidence", "covered", "left_out_bias", "left_out_error", "auroc")
+    figures = {name: Figure(0.9) for name in (*names, "turned_away", "strangers_found")}
+    figures["calibration_error"] = Figure(0.0123)
+    return Measurement(
+        planned=read_plan(plan).sets[0],
+        images=77,
+        classes=11,
+        images_digest="ab" * 32,
+        encoder="tiny",
+        encoder_digest="d1" * 32,
+        default="ridge",
+        seed=5,
+        cells=(cell(1, 0.6234, 0.6112, "ridge"), cell(5, 0.79, 0.796, "logistic")),
+        trust=TrustCell("ridge", 5, 5, 20, 1000, figures),
+        command="fewset measure",
+        commit="c0" * 20,
+        versions={},
+        seconds=120.0,
+    )
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "plan.toml").write_text(PLAN)
+    return tmp_path / "out" / "plan.toml"
+
+
+def test_the_page_says_what_the_files_have(plan: Path) -> None:
+    write_measurement(measurement(plan), plan.parent / "many.json")
+    page = measured_page(plan, plan.parent)
+    for line in (
+        "- A note on all.",
+        "## Many \\*classes\\*",
+        "| logistic | 61.12 ± 0.20 | 79.60 ± 0.20 |",
+        "| ridge (default) | 62.34 ± 0.30 | 79.00 ± 0.30 |",
+        "| logistic | -1.22 ± 0.10 | – |",
+        "| ridge (default) | – | -0.60 ± 0.10 |",
+        "5-way 1-shot 10,000 tasks of 15 queries a class, 5-way 5-shot 10,000 tasks of 15 queries a class.",
+        "A note on one.",
+        "| Many \\*classes\\* | 5-way 1-shot | at least 61.5 | 62.34 | yes |",
+        "| Many \\*classes\\* | 5-way 5-shot | at least 80 | 79.00 | no |",
+        "| Many \\*classes\\* | expected calibration error | at most 2 | 1.23 | yes |",
+        "| Many \\*classes\\* | AUROC of “none of these” | at least 90 | 90.00 | yes |",
+        "| expected calibration error | 1.23 |",
+        "| Many \\*classes\\* | abababababab | tiny (d1d1d1d1d1d1) | 5 | c0c0c0c0c0 | 2 | fewset measure |",
+    ):
+        assert f"\n{line}\n" in page
+    assert "(ridge) is -0.30 points ahead" in page
+    assert "At worst it is -0.60 (Many *classes*, 5-way 5-shot); it is more than 0.3 behind in 1." in page
+
+
+def test_a_bar_for_nothing_is_refused(plan: Path) -> None:
+    measured = measurement(plan)
+    measured = replace(measured, planned=replace(measured.planned, bars={"7-way 1-shot": 3.0}))
+    write_measurement(measured, plan.parent / "many.json")
+    with pytest.raises(UserError, match="a bar for '7-way 1-shot'"):
+        measured_page(plan, plan.parent)
+
+
+def test_measured_from_the_command_line(plan: Path, tmp_path: Path) -> None:
+    write_many_classes(tmp_path / "photos", 11, 7)
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    words = ["measure", plan, "--data", tmp_path]
+    assert "nothing of" in fail(*words, "--draw")
+    assert "'few'" in fail(*words, "--only", "few")
+    succeed(*words, "--encoder", "tiny", "--plugin", tmp_path / "plugin.py", "--tasks", 3, "--seed", 7)
+    measured = read_measurement(plan.parent / "many.json")
+    assert (measured.seed, measured.encoder, measured.cells[0].tasks) == (7, "tiny", 3)
+    page = (tmp_path / "out.md").read_text(encoding="utf-8")
+    assert page == measured_page(plan, plan.parent)
+    (tmp_path / "out.md").unlink()
+    assert str(write_page(plan, plan.parent)) in succeed(*words, "--draw").replace("\n", "")
+    assert (tmp_path / "out.md").read_text(encoding="utf-8") == page
