@@ -1,4 +1,4 @@
-"""What is compared with what: the three parts of `fewset bench`, and the record that each returns."""
+"""What is compared with what: the four parts of `fewset bench`, and the record that each returns."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -7,11 +7,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from fewset.bench.workers import Repetition, Worker, take_turns
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import command_line
+from fewset.models.encoders import DEFAULT
 from fewset.runtime.devices import device_name, pick_device
 from fewset.runtime.errors import UserError
+from fewset.runtime.extras import imports
 
 FORMAT = 1
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
@@ -20,18 +24,23 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Setup:
-    """What all parts share: the images, the model with random weights, and how it is measured.
+    """How a part is measured. `plugins` are files of one's own, which the processes that measure load."""
 
-    `size` is in pixels a side, by default 84 or what the set has. `plugins` are files of one's own, which
-    the processes that measure load.
+    repetitions: int = 5
+    device: str = "auto"
+    plugins: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelSetup(Setup):
+    """The images, and the model with random weights, of the parts that train and score one.
+
+    `size` is in pixels a side, by default 84 or what the set has.
     """
 
     data: str = "strokes"
     backbone: str = "conv4"
     size: int | None = None
-    repetitions: int = 5
-    device: str = "auto"
-    plugins: tuple[Path, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -41,7 +50,7 @@ class Setup:
 
 
 def bench_evaluate(
-    setup: Setup,
+    setup: ModelSetup,
     *,
     split: str = "test",
     run: str | None = None,
@@ -104,7 +113,7 @@ def bench_evaluate(
     return record
 
 
-def bench_train(setup: Setup, *, batch: int = 128, steps: int = 1) -> Record:
+def bench_train(setup: ModelSetup, *, batch: int = 128, steps: int = 1) -> Record:
     """A step of pre-training and one of meta-training, against the plain default of PyTorch."""
     options = {**setup.options, "batch": batch, "steps": steps}
     sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
@@ -126,7 +135,7 @@ def bench_train(setup: Setup, *, batch: int = 128, steps: int = 1) -> Record:
     return record
 
 
-def bench_data(setup: Setup, *, batch: int = 128, steps: int = 1, images: int = 200) -> Record:
+def bench_data(setup: ModelSetup, *, batch: int = 128, steps: int = 1, images: int = 200) -> Record:
     """Batches for pre-training against its steps; and the import of a folder of JPEG files."""
     options = {**setup.options, "batch": batch, "steps": steps}
     training = {**options, "kind": "pretrain", "plain": False}
@@ -153,8 +162,72 @@ def bench_data(setup: Setup, *, batch: int = 128, steps: int = 1, images: int = 
     return record
 
 
+def bench_classify(
+    setup: Setup, *, images: int = 40, photos: int = 25, width: int = 4000, height: int = 3000
+) -> Record:
+    """Rows of images against PyTorch's plain default, and large photos to a saved classifier.
+
+    Every side computes with one thread; photos are decoded with as many as there are cores.
+    """
+    device = pick_device(setup.device)
+    engines = ["torch", *(["onnxruntime"] if device.type == "cpu" and imports("onnx", "onnxruntime") else [])]
+    plain = {"plain": "plain default", "plain and folded": "plain default, normalisation folded"}
+    names = {engine: f"{engine}, this engine" for engine in engines} | plain
+    rows, record = _measure(
+        setup,
+        {
+            name: ("rows", {"engine": engine, "device": str(device), "images": images}, engine in engines)
+            for engine, name in names.items()
+        },
+        threads=1,
+    )
+    measured = dict(zip(names, rows, strict=True))
+    size = {"photos": photos, "width": width, "height": height}
+    (fitted,), fit = _measure(
+        setup, {"photos to a saved classifier": ("fit", {"device": str(device), **size}, True)}, threads=1
+    )
+    record["sides"] += fit["sides"]
+    record["part"] = "classify"
+    record["options"] = {"encoder": DEFAULT, "device": str(device), "images": images, **size}
+    record["ratios"] = [
+        _ratio(
+            f"images/s of {engine} / {name}",
+            [
+                slow["seconds"] / fast["seconds"]
+                for fast, slow in zip(measured[engine], measured[other], strict=True)
+            ],
+        )
+        for other, name in plain.items()
+        for engine in engines
+    ] + [
+        _ratio(
+            "time until all photos are embedded / until the classifier is saved",
+            [one["embedded_seconds"] / one["seconds"] for one in fitted],
+        )
+    ]
+    embedded, network = _median(fitted, "embedded_seconds"), _median(fitted, "network_seconds")
+    record["facts"] = [
+        f"{photos} photos of {width:,} x {height:,} pixels (JPEG, made up) take {_median(fitted):.2f} s to a "
+        f"saved classifier: {embedded - network:.2f} s to decode and prepare them, {network:.2f} s in the "
+        f"network, {_median(fitted) - embedded:.2f} s for the rest; the encoder was loaded before",
+        f"rows of all sides differ by {_row_difference(measured):.0e} at most",
+    ]
+    return record
+
+
+def _row_difference(measured: dict[str, list[Repetition]]) -> float:
+    """The largest difference between what the sides give for one image: rounding, or a defect."""
+    rows = np.array([one["row"] for side in measured.values() for one in side])
+    largest = float(np.ptp(rows, axis=0).max())
+    if not largest <= 1e-4:
+        raise RuntimeError(
+            f"the sides disagree on the features of an image by {largest}: a defect, report it"
+        )
+    return largest
+
+
 def _measure(
-    setup: Setup, sides: dict[str, tuple[str, dict[str, Any], bool]]
+    setup: Setup, sides: dict[str, tuple[str, dict[str, Any], bool]], threads: int | None = None
 ) -> tuple[list[list[Repetition]], Record]:
     """The repetitions of each side, and the beginning of the record: sides, machine, command."""
     for _, options, _ in sides.values():
@@ -162,7 +235,7 @@ def _measure(
             open_set(options["data"])  # made before the workers would make it all at once
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(Worker(side, options, tuned=tuned, plugins=setup.plugins))
+            stack.enter_context(Worker(side, options, tuned=tuned, plugins=setup.plugins, threads=threads))
             for side, options, tuned in sides.values()
         ]
         measured = take_turns(workers, setup.repetitions)
@@ -223,4 +296,5 @@ PARTS: dict[str, Callable[..., Record]] = {
     "evaluate": bench_evaluate,
     "train": bench_train,
     "data": bench_data,
+    "classify": bench_classify,
 }

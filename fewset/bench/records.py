@@ -19,7 +19,8 @@ on the machine that is named below the table. Ratios are easier to carry over to
 
 The other side, called "published way" or "plain default", is PyTorch as it starts: images in NCHW order,
 the default allocator, and convolution, BatchNorm, ReLU and pooling in this order. Each task decodes and
-embeds its own images. Both sides have the same weights and score the same tasks.
+embeds its own images. Both sides have the same weights and score the same tasks. `fewset bench classify`
+embeds the same pixels on all sides, with one thread each.
 
 fewset sets up its process for a CPU (`fewset.runtime.machine.tune`; `FEWSET_TUNE=0` turns it off):
 
@@ -104,6 +105,8 @@ def _section(file: Path) -> str:
 
 def _title(record: Record) -> str:
     options = record["options"]
+    if "encoder" in options:
+        return f"{record['part']}: {options['encoder']}"
     model = options.get("run") or options["backbone"]
     size = f", {options['size']} px" if options["size"] else ""
     return f"{record['part']}: {model} on {options['data']}{size}"

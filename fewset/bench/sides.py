@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from fewset.bench.photo_sides import SEED, Fit, Rows, write_photographs
 from fewset.bench.workers import Repetition
 from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
@@ -37,8 +38,6 @@ from fewset.training.batches import TrainingItems, load_batch
 from fewset.training.episodic import MetaTraining, TrainConfig
 from fewset.training.loop import Stage, train_step
 from fewset.training.pretrain import PretrainConfig, Pretraining
-
-SEED = 0
 
 
 def model_for(
@@ -224,13 +223,7 @@ class Import:
         self.scratch, self.images = tempfile.TemporaryDirectory(), images
         os.environ["FEWSET_HOME"] = self.scratch.name  # of this process alone
         self.photographs = Path(self.scratch.name) / "photographs"
-        generator = np.random.default_rng(SEED)
-        for number in range(images):
-            coarse = generator.integers(0, 256, size=(15, 20, 3)).repeat(25, axis=0).repeat(25, axis=1)
-            noisy = coarse + generator.normal(scale=12, size=coarse.shape)
-            file = self.photographs / f"class{number % 5}" / f"{number}.jpg"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(encode(noisy.clip(0, 255).astype(np.uint8), "JPEG"))
+        write_photographs(self.photographs, images, 500, 375)
 
     def __call__(self) -> Repetition:
         began = time.perf_counter()
@@ -244,4 +237,6 @@ SIDES: dict[str, Callable[..., Any]] = {
     "training": Training,
     "input": Input,
     "import": Import,
+    "rows": Rows,
+    "fit": Fit,
 }

@@ -25,19 +25,29 @@ Repetition = dict[str, Any]
 class Worker:
     """The calling end. `tuned` is with fewset's process-wide settings, else as PyTorch starts by default.
 
-    `plugins` are files that the worker loads first.
+    `plugins` are files that the worker loads first; `threads` is how many it computes with, where not as many
+    as this process would.
     """
 
     def __init__(
-        self, side: str, options: dict[str, Any], *, tuned: bool, plugins: Sequence[Path] = ()
+        self,
+        side: str,
+        options: dict[str, Any],
+        *,
+        tuned: bool,
+        plugins: Sequence[Path] = (),
+        threads: int | None = None,
     ) -> None:
         self.side = side
+        settings = {"FEWSET_TUNE": "1" if tuned else "0"}
+        if threads is not None:
+            settings["OMP_NUM_THREADS"] = str(threads)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fewset.bench.workers"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "FEWSET_TUNE": "1" if tuned else "0"},
+            env=os.environ | settings,
             start_new_session=True,  # Ctrl-C is for the calling end, which then ends this one
         )
         self._send({"side": side, "options": options, "plugins": [str(plugin) for plugin in plugins]})

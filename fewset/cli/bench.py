@@ -19,12 +19,6 @@ BatchOption = Annotated[int, typer.Option(min=2, help="Images in a step of pre-t
 def _measure(
     part: str,
     own: dict[str, Any],
-    data: Annotated[str, typer.Option(help="An imported set.")] = "strokes",
-    backbone: Annotated[str, typer.Option(help="With random weights.")] = "conv4",
-    size: Annotated[
-        int | None,
-        typer.Option(min=8, help="Pixels a side that the backbone takes; default: 84, or what the set has."),
-    ] = None,
     repetitions: Annotated[
         int, typer.Option(min=1, help="How often each side takes its turn, after once to warm up.")
     ] = 5,
@@ -32,16 +26,18 @@ def _measure(
     plugin: PluginOption = None,
     as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the record (JSON) to this file.")] = None,
+    **model: Any,
 ) -> None:
-    """Measure a part with the options that all share and its `own`.
+    """Measure a part with the options that all share, those of a `_model` and its `own`.
 
     The processes that measure tune themselves, or not, and load the plugins: this one does neither.
     """
-    from fewset.bench.parts import PARTS, Setup
+    from fewset.bench.parts import PARTS, ModelSetup, Setup
     from fewset.bench.records import record_text
     from fewset.runtime.files import write_json
 
-    setup = Setup(data, backbone, size, repetitions, device, tuple(plugin or ()))
+    kind = ModelSetup if model else Setup
+    setup = kind(repetitions=repetitions, device=device, plugins=tuple(plugin or ()), **model)
     record = PARTS[part](setup, **own)
     if out is not None:
         write_json(out, record)
@@ -53,8 +49,20 @@ def _measure(
             echo(f"record: {out}")
 
 
+def _model(
+    data: Annotated[str, typer.Option(help="An imported set.")] = "strokes",
+    backbone: Annotated[str, typer.Option(help="With random weights.")] = "conv4",
+    size: Annotated[
+        int | None,
+        typer.Option(min=8, help="Pixels a side that the backbone takes; default: 84, or what the set has."),
+    ] = None,
+) -> None:
+    """The options of the parts that train or score a model."""
+
+
 @commands.command()
 @options_of(_measure)
+@options_of(_model)
 def evaluate(
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     run: Annotated[
@@ -79,6 +87,7 @@ def evaluate(
 
 @commands.command()
 @options_of(_measure)
+@options_of(_model)
 def train(batch: BatchOption = 128, steps: StepsOption = 1, **shared: Any) -> None:
     """A step of pre-training and one of meta-training, against PyTorch's plain default.
 
@@ -89,6 +98,7 @@ def train(batch: BatchOption = 128, steps: StepsOption = 1, **shared: Any) -> No
 
 @commands.command()
 @options_of(_measure)
+@options_of(_model)
 def data(
     batch: BatchOption = 128,
     steps: StepsOption = 1,
@@ -100,6 +110,22 @@ def data(
     Example: `fewset bench data --data miniimagenet --out docs/performance/data.json`
     """
     _measure("data", {"batch": batch, "steps": steps, "images": images}, **shared)
+
+
+@commands.command()
+@options_of(_measure)
+def classify(
+    images: Annotated[int, typer.Option(min=1, help="Images that a side embeds in a repetition.")] = 40,
+    photos: Annotated[int, typer.Option(min=10, help="Photos of five classes, to a saved classifier.")] = 25,
+    width: Annotated[int, typer.Option(min=20, help="Pixels across such a photo.")] = 4000,
+    height: Annotated[int, typer.Option(min=15, help="Pixels down such a photo.")] = 3000,
+    **shared: Any,
+) -> None:
+    """The encoder of photos against PyTorch's plain default, and large photos to a saved classifier.
+
+    Example: `fewset bench classify --out docs/performance/classify.json`
+    """
+    _measure("classify", {"images": images, "photos": photos, "width": width, "height": height}, **shared)
 
 
 @commands.command()

@@ -19,13 +19,14 @@ from fewset.runtime.errors import UserError
 from tests.helpers.command_line import succeed
 
 KEPT = Path(__file__).parents[2] / "docs" / "performance"
+TINY = ("--data", "tiny")
 MODEL = {"data": "tiny", "backbone": "conv4", "size": 16, "device": "cpu"}
 INPUT = MODEL | {"batch": 3, "steps": 1}
 SCORE = MODEL | {"split": "test", "run": None}
 
 
 def bench(part: str, out: Path, *options: str) -> dict:
-    common = ("--data", "tiny", "--repetitions", "2", "--json", "--out", str(out))
+    common = ("--repetitions", "2", "--json", "--out", str(out))
     output = succeed("bench", part, *common, *options)
     record = json.loads(out.read_text())
     assert json.loads(output) == record
@@ -44,12 +45,12 @@ def bench(part: str, out: Path, *options: str) -> dict:
 
 @pytest.mark.slow
 def test_every_part_gives_a_record_and_the_page_shows_them(tiny_set: ImageSet, tmp_path: Path) -> None:
-    sizes = ("--way", "3", "--query", "5", "--tasks", "17", "--published-tasks", "3")
+    sizes = ("--way", "3", "--query", "5", "--tasks", "17", "--published-tasks", "3", *TINY)
     records = tmp_path / "performance"
     record = bench("evaluate", records / "evaluate.json", *sizes)
     assert [side["images"] for side in record["sides"]] == [len(tiny_set.select("test").rows), 3 * 3 * 6]
     assert record["agreement"]["tasks"] == 6
-    record = bench("data", records / "data.json", "--images", "5", "--batch", "7")
+    record = bench("data", records / "data.json", "--images", "5", "--batch", "7", *TINY)
     assert [side["images"] for side in record["sides"]] == [7, 7, 5]
 
     page = write_page(records)
@@ -65,9 +66,26 @@ def test_every_part_gives_a_record_and_the_page_shows_them(tiny_set: ImageSet, t
 @pytest.mark.slow
 def test_training_steps(tiny_set: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fewset.bench.parts.META_TRAINING", {"way": 3, "query": 5})
-    record = bench("train", tmp_path / "train.json", "--batch", "7")
+    record = bench("train", tmp_path / "train.json", "--batch", "7", *TINY)
     assert [side["images"] for side in record["sides"]] == [7, 7, 18, 18]
     assert len(tiny_set.labels) == 297
+
+
+@pytest.mark.slow
+def test_photos_to_a_classifier(tmp_path: Path) -> None:
+    records = tmp_path / "performance"
+    sizes = ("--images", "2", "--photos", "10", "--width", "67", "--height", "53", "--device", "cpu")
+    record = bench("classify", records / "classify.json", *sizes)
+    assert [side["images"] for side in record["sides"]] == [2, 2, 2, 2, 10]
+    assert record["machine"]["threads"] == 1
+    *_, share = record["ratios"]
+    assert share["high"] < 1
+    assert [ratio["what"].split(" / ")[0] for ratio in record["ratios"][:4]] == [
+        "images/s of torch", "images/s of onnxruntime"
+    ] * 2  # fmt: skip
+    page = performance_page(records)
+    for words in ("classify: efficientnet-lite0", "10 photos of 67 x 53 pixels", "rows of all sides differ"):
+        assert words in page
 
 
 def test_the_kept_page_is_what_the_kept_records_give() -> None:

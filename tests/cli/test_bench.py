@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fewset.bench import parts
-from tests.helpers.command_line import succeed
+from tests.helpers.command_line import fail, succeed
 
 KEPT = Path(__file__).parents[2] / "docs" / "performance"
 OWN = {
@@ -18,13 +18,15 @@ OWN = {
     },
     "train": {"batch": 11, "steps": 2},
     "data": {"batch": 11, "steps": 2, "images": 13},
+    "classify": {"images": 7, "photos": 11, "width": 101, "height": 53},
 }  # fmt: skip
-SHARED = {"backbone": "res12", "size": 17, "repetitions": 3, "device": "cpu"}
+SHARED = {"repetitions": 3, "device": "cpu"}
+MODEL = {"data": "tiny", "backbone": "res12", "size": 17}
 
 
 @pytest.mark.parametrize("part", OWN)
 def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = json.loads((KEPT / f"{part}.json").read_text())
+    record = json.loads((KEPT / "train.json").read_text())
     given: dict[str, Any] = {}
 
     def measure(setup: parts.Setup, **options: Any) -> dict[str, Any]:
@@ -32,16 +34,19 @@ def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytes
         return record
 
     monkeypatch.setitem(parts.PARTS, part, measure)
-    words = [
-        word for key, value in (OWN[part] | SHARED).items() for word in (f"--{key.replace('_', '-')}", value)
-    ]
+    chosen = OWN[part] | SHARED | (MODEL if part != "classify" else {})
+    words = [word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)]
     out, plugins = tmp_path / "records" / "one.json", [tmp_path / "a.py", tmp_path / "b.py"]
-    words += ["--data", "tiny", "--out", out, "--plugin", plugins[0], "--plugin", plugins[1]]
+    words += ["--out", out, "--plugin", plugins[0], "--plugin", plugins[1]]
     output = succeed("bench", part, *words)
-    assert given == {"data": "tiny", "plugins": tuple(plugins), **OWN[part], **SHARED}
+    assert given == {"plugins": tuple(plugins), **chosen}
     assert json.loads(out.read_text()) == record
     assert output.endswith(f"record: {out}\n")
     assert json.loads(succeed("bench", part, *words, "--json")) == record
+
+
+def test_what_has_no_model_takes_no_options_of_one() -> None:
+    assert "No such option" in fail("bench", "classify", "--backbone", "conv4")
 
 
 def test_the_page_of_the_kept_records_is_up_to_date() -> None:

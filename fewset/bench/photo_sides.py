@@ -1,0 +1,90 @@
+"""The sides of `fewset bench classify`: rows of photos, and a folder of photos to a saved classifier."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fewset.bench.plain_encoder import plain_encoder
+from fewset.bench.workers import Repetition
+from fewset.classify.classifier import FewShotClassifier
+from fewset.data.images.decoding import decode_photo, encode
+from fewset.models.encoders import DEFAULT
+from fewset.models.encoders.efficientnet_lite import load_efficientnet_lite
+from fewset.models.encoders.network import NetworkEncoder
+from fewset.runtime.devices import pick_device
+
+SEED = 0
+_CLASSES = 5
+_CELLS = (15, 20)  # patches of one colour, down and across
+
+ENGINES: dict[str, Callable[[torch.device], NetworkEncoder]] = {
+    "torch": lambda device: load_efficientnet_lite(DEFAULT, device, "torch"),
+    "onnxruntime": lambda device: load_efficientnet_lite(DEFAULT, device, "onnxruntime"),
+    "plain": lambda device: plain_encoder(DEFAULT, device),
+    "plain and folded": lambda device: plain_encoder(DEFAULT, device, folded=True),
+}
+
+
+def write_photographs(folder: Path, count: int, width: int, height: int) -> None:
+    """A folder a class with JPEG files, made up: patches of colour under the noise of a camera."""
+    generator = np.random.default_rng(SEED)
+    noise = generator.normal(scale=12, size=(height, width, 3)).astype(np.int16)
+    down, across = (np.arange(side) * cells // side for side, cells in zip(noise.shape, _CELLS, strict=False))
+    for number in range(count):
+        patches = generator.integers(0, 256, size=(*_CELLS, 3), dtype=np.int16)
+        pixels = (patches[down[:, None], across] + noise).clip(0, 255).astype(np.uint8)
+        file = folder / f"class{number % _CLASSES}" / f"{number}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode(pixels, "JPEG"))
+
+
+class Rows:
+    """Images in memory, of the size that the network takes, to rows of features."""
+
+    def __init__(self, engine: str, device: str, images: int) -> None:
+        self.encoder = ENGINES[engine](pick_device(device))
+        side = self.encoder.input_size
+        pixels = np.random.default_rng(SEED).integers(256, size=(images, side, side, 3), dtype=np.uint8)
+        self.images = [decode_photo(one, side) for one in pixels]
+
+    def __call__(self) -> Repetition:
+        began = time.perf_counter()
+        rows = self.encoder(self.images)
+        return {"seconds": time.perf_counter() - began, "images": len(rows), "row": rows[-1].tolist()}
+
+
+class Fit:
+    """A folder of large photos to a saved classifier, with the encoder that users get, already loaded."""
+
+    def __init__(self, device: str, photos: int, width: int, height: int) -> None:
+        self.scratch, self.photos = tempfile.TemporaryDirectory(), photos
+        self.folder = Path(self.scratch.name) / "photographs"
+        write_photographs(self.folder, photos, width, height)
+        self.encoder = load_efficientnet_lite(DEFAULT, pick_device(device))
+
+    def __call__(self) -> Repetition:
+        ends, network_seconds = [], 0.0
+
+        def watched(images: Tensor) -> Tensor:
+            nonlocal network_seconds
+            start = time.perf_counter()
+            rows = self.encoder.network(images).cpu()
+            ends.append(time.perf_counter())
+            network_seconds += ends[-1] - start
+            return rows
+
+        began = time.perf_counter()
+        classifier = FewShotClassifier(replace(self.encoder, network=watched)).fit(self.folder)
+        classifier.save(Path(self.scratch.name) / "my.fewset")
+        return {
+            "seconds": time.perf_counter() - began,
+            "embedded_seconds": ends[-1] - began,
+            "network_seconds": network_seconds,
+            "images": self.photos,
+        }

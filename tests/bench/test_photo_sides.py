@@ -1,0 +1,82 @@
+"""Sides of `fewset bench classify`: the same function in every engine, and photos that are what they say."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from fewset.bench.parts import _row_difference
+from fewset.bench.photo_sides import ENGINES, Fit, Rows, write_photographs
+from fewset.bench.plain_encoder import plain_encoder
+from fewset.bench.workers import Worker
+from fewset.models.encoders.efficientnet_lite import load_efficientnet_lite
+from fewset.models.encoders.efficientnet_lite_network import EfficientNetLite
+from tests.helpers.encoders import photograph
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_the_plain_default_is_the_same_function(folded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[EfficientNetLite] = []
+    forward = EfficientNetLite.forward
+
+    def watched(network: EfficientNetLite, images: torch.Tensor) -> torch.Tensor:
+        seen.append(network)
+        assert images.is_contiguous()
+        return forward(network, images)
+
+    photographs = [photograph(seed) for seed in range(2)]
+    expected = load_efficientnet_lite("efficientnet-lite0", CPU, "torch")(photographs)
+    encoder = plain_encoder("efficientnet-lite0", CPU, folded)
+    monkeypatch.setattr(EfficientNetLite, "forward", watched)
+    np.testing.assert_allclose(encoder(photographs), expected, rtol=1e-5, atol=2e-5)
+    (network,) = seen
+    norms = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)]
+    convolutions = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
+    assert len(norms) == (0 if folded else len(convolutions))
+    assert all(layer.weight.is_contiguous() for layer in convolutions)
+    assert not network.training
+
+
+def test_every_engine_gives_the_row_of_the_same_image() -> None:
+    rows = {engine: [Rows(engine, "cpu", images=2)()] for engine in ENGINES}
+    assert {side[0]["images"] for side in rows.values()} == {2}
+    assert _row_difference(rows) < 2e-5
+    rows["torch"][0]["row"][7] += 0.01
+    with pytest.raises(RuntimeError, match=r"disagree .* by 0\.0"):
+        _row_difference(rows)
+    rows["torch"][0]["row"][7] = float("nan")
+    with pytest.raises(RuntimeError, match="disagree"):
+        _row_difference(rows)
+
+
+def test_photographs_are_of_the_size_and_all_different(tmp_path: Path) -> None:
+    write_photographs(tmp_path, 7, width=101, height=53)
+    files = sorted(tmp_path.glob("class*/*.jpg"))
+    assert len(files) == 7
+    assert {file.parent.name for file in files} == {f"class{number}" for number in range(5)}
+    pixels = [np.asarray(Image.open(file)) for file in files]
+    assert {one.shape for one in pixels} == {(53, 101, 3)}
+    assert len({one.tobytes() for one in pixels}) == 7
+    assert all(one.std() > 30 for one in pixels)
+
+
+def test_a_classifier_is_fitted_and_saved_within_the_time() -> None:
+    fit = Fit("cpu", photos=10, width=67, height=53)
+    repetition = fit()
+    assert 0 < repetition["network_seconds"] < repetition["embedded_seconds"] < repetition["seconds"]
+    assert repetition["images"] == 10
+    assert (Path(fit.scratch.name) / "my.fewset").stat().st_size > 10 * 1280 * 4
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_worker_computes_with_so_many_threads(threads: int) -> None:
+    with Worker(
+        "rows", {"engine": "torch", "device": "cpu", "images": 1}, tuned=True, threads=threads
+    ) as worker:
+        worker.repeat()
+        assert worker.finish()["machine"]["threads"] == threads
