@@ -2,17 +2,17 @@
 
 A file holds `{"params": state_dict}`: the backbone's keys under `encoder.`, the set-to-set function's beside
 them. Older files and files of pre-training hold the state dict of the backbone alone, with or without that
-prefix, or with a `module.` of parallel training. The method, the backbone, the temperature and the
-similarity are in no file and have to be given.
+prefix, or with a `module.` of parallel training; bare, or as `{"state_dict": state_dict}` beside the options
+and the progress of the training. The method, the backbone, the temperature and the similarity are not read
+from a file and have to be given.
 
 Every key is matched by name and shape, else the file is refused with the names of those that are not. Two
 exceptions, because the files of the authors need them: the counters `num_batches_tracked`, which evaluation
-does not read, are absent from files of an old PyTorch; and the classifier `fc.*` of a pre-training file is
-left out with a warning.
+does not read, are absent from files of an old PyTorch; and the classifier of a pre-training file, `fc.*` or
+`FC.*`, is left out with a warning.
 """
 
 import hashlib
-import pickle
 import re
 import warnings
 from collections.abc import Mapping
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from fewset.experiments.build import build_model
 from fewset.experiments.config import DataConfig, EvaluateConfig, ModelConfig, Options, Recipe
+from fewset.experiments.pytorch_files import read_tensors
 from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
 from fewset.experiments.weights import check_state, save_weights
@@ -184,9 +185,9 @@ def published_model(
 def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewShotModel:
     parts, model = PUBLISHED_METHODS[method], embedding_model(build_model(config), method)
     tensors, state = read_tensors(path), model.state_dict()
-    prefix, names = _published_names(state, parts, backbone, tensors)
+    names = _published_names(state, parts, backbone, tensors)
     if not parts.modules:
-        tensors = _without_classifier(tensors, prefix, path)
+        tensors = _without_classifier(tensors, path)
     shapes = {
         theirs: state[ours].T.shape if _is_transposed(ours, parts) else state[ours].shape
         for ours, theirs in names.items()
@@ -201,66 +202,38 @@ def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewSho
     return model.eval()
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The state dict in a file of PyTorch. Nothing but tensors and plain containers is read."""
-    if not path.is_file():
-        raise UserError(f"there is no checkpoint file {path}")
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a file that is no checkpoint makes PyTorch raise almost anything
-        raise UserError(f"{path} is refused: {_reason(error)}; none of it was run") from None
-    if isinstance(content, dict) and isinstance(content.get("params"), dict):
-        content = content["params"]
-    if not isinstance(content, dict) or not content:
-        raise UserError(f'{path} holds no state dict, expected {{"params": state_dict}} or a bare state dict')
-    for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise UserError(
-                f"{path}: the entry {name!r} is of type {type(value).__name__}, expected a named tensor"
-            )
-    return dict(content)
-
-
-def _reason(error: Exception) -> str:
-    code = re.search(r"GLOBAL ([\w.]+)", str(error))
-    if isinstance(error, pickle.UnpicklingError) and code:
-        return f"its pickle refers to code, {code[1]}, and only tensors are read; save the state dict alone"
-    return f"it is no file of tensors saved by PyTorch, or it is damaged ({type(error).__name__})"
-
-
 def _published_names(
     state: Mapping[str, Any], parts: Method, backbone: str, tensors: Mapping[str, Tensor]
-) -> tuple[str, dict[str, str]]:
-    """The prefix of a file's backbone, and the file's name of each of our keys.
+) -> dict[str, str]:
+    """The file's name of each of our keys.
 
     Of the known layouts, the one that most keys of the file fit; the first for a file that fits none.
     """
-    prefixes = ["encoder.", "encoder.module.", "module.encoder.", "module.", ""]
+    prefixes = ["encoder.", "encoder.module.", "module.encoder.", "module.", "", "encoder.encoder."]
     if backbone == "ConvNet":  # whose only module is itself called `encoder`
         prefixes = [f"{prefix}encoder." for prefix in prefixes] + ["module.", ""]
-    layouts = [(prefix, _names_under(prefix, state, parts)) for prefix in prefixes]
-    return max(layouts, key=lambda layout: len(tensors.keys() & set(layout[1].values())))
+    layouts = [_names_under(prefix, state, parts) for prefix in prefixes]
+    return max(layouts, key=lambda layout: len(tensors.keys() & set(layout.values())))
 
 
 def _names_under(prefix: str, state: Mapping[str, Any], parts: Method) -> dict[str, str]:
+    whole = "module." if prefix.startswith("module.") else ""  # of the model that the backbone is a part of
     names = {}
     for ours in state:
         part, _, name = ours.partition(".")
         module, _, parameter = name.rpartition(".")
         if part == "adapter":
-            names[ours] = f"{_around(prefix)}{parts.modules[module]}.{parameter}"
+            names[ours] = f"{whole}{parts.modules[module]}.{parameter}"
         elif name != "training_steps":  # of our DropBlock schedule; theirs begins anew with each start
             names[ours] = prefix + name.removeprefix("blocks.")
     return names
 
 
-def _around(prefix: str) -> str:
-    """The prefix of the whole model in a file whose backbone has this one."""
-    return "module." if prefix.startswith("module.") else ""
+_CLASSIFIER = re.compile(r"(module\.)?(fc|FC)\.(weight|bias)")
 
 
-def _without_classifier(tensors: dict[str, Tensor], prefix: str, path: Path) -> dict[str, Tensor]:
-    classifier = {f"{_around(prefix)}fc.{name}" for name in ("weight", "bias")} & tensors.keys()
+def _without_classifier(tensors: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    classifier = {name for name in tensors if _CLASSIFIER.fullmatch(name)}
     if classifier:
         warnings.warn(
             f"{path}: left out {', '.join(sorted(classifier))}, the classifier of pre-training", stacklevel=4

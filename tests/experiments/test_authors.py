@@ -10,6 +10,7 @@ import os
 import pickle
 import re
 import warnings
+from argparse import Namespace
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -25,13 +26,14 @@ from fewset.experiments.authors import (
     PUBLISHED_BACKBONES,
     PUBLISHED_METHODS,
     load_authors_checkpoint,
-    read_tensors,
 )
+from fewset.experiments.pytorch_files import read_tensors
 from fewset.models.model import FewShotModel
 from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
 from fewset.runtime.errors import UserError
 from tests.helpers import published
 from tests.helpers.command_line import succeed
+from tests.helpers.real_files import real_file
 
 State = dict[str, Tensor]
 DIM, WAY, QUERY = 64, 5, 3
@@ -352,7 +354,7 @@ def test_prefixes_of_a_pretraining_file(tmp_path: Path, old: str, new: str) -> N
     assert torch.equal(load_authors_checkpoint(path, "ProtoNet", "ConvNet").embed(images), expected)
 
 
-@pytest.mark.parametrize("prefix", ["", "module.encoder.", "encoder.module."])
+@pytest.mark.parametrize("prefix", ["", "module.encoder.", "encoder.module.", "encoder.encoder."])
 def test_prefixes_of_another_backbone(tmp_path: Path, prefix: str) -> None:
     state = {
         name.replace("encoder.", prefix): value for name, value in parameters("ProtoNet", "Res18").items()
@@ -377,10 +379,89 @@ def test_a_bare_state_dict_of_any_age(tmp_path: Path, zipped: bool) -> None:
     assert torch.equal(model.adapter.layers[0].to_key.weight, state["slf_attn.w_ks.weight"])
 
 
-def test_the_classifier_of_a_pretraining_file_is_left_out_with_a_warning(tmp_path: Path) -> None:
-    path = save(tmp_path, parameters("ProtoNet") | linear("fc", 61, DIM))
-    with pytest.warns(UserWarning, match=r"left out fc\.bias, fc\.weight"):
-        load_authors_checkpoint(path, "ProtoNet", "ConvNet")
+@pytest.mark.parametrize("around", ["", "module."])
+@pytest.mark.parametrize("classifier", ["fc", "FC"])
+def test_the_classifier_of_a_pretraining_file_is_left_out_with_a_warning(
+    tmp_path: Path, classifier: str, around: str
+) -> None:
+    state = parameters("ProtoNet") | linear(classifier, 61, DIM)
+    path = save(tmp_path, {around + name: value for name, value in state.items()})
+    left_out = rf"left out {around}{classifier}\.bias, {around}{classifier}\.weight, the classifier"
+    with pytest.warns(UserWarning, match=left_out):
+        model = load_authors_checkpoint(path, "ProtoNet", "ConvNet")
+    assert torch.equal(model.backbone.blocks[3][0].bias, state["encoder.encoder.3.0.bias"])
+
+
+def training_files(state: State) -> dict[str, object]:
+    """Layouts of pre-training, as the authors' programs of different ages write them."""
+    options = Namespace(backbone_class="ConvNet", lr=[0.1, 0.01], nested=Namespace(gpu="0"), seed=None)
+    log = {"max_acc": np.float64(25.7), "train_loss": [np.float32(1.5), 0.5], "epochs": np.int64(800)}
+    return {
+        "params": {"params": state},
+        "params beside others": {"params": state, "args": options, "epoch": 3},
+        "state_dict": {"epoch": 3, "state_dict": OrderedDict(state), "args": options},
+        "log": {"state_dict": state, "trlog": log, "optimizer": {"state": {0: torch.zeros(3)}}},
+        "bare": OrderedDict(state),
+    }
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("layout", training_files({}))
+def test_files_of_pretraining(tmp_path: Path, layout: str, zipped: bool) -> None:
+    state, path = parameters("ProtoNet"), tmp_path / "pre.pth"
+    content = training_files(state)[layout]
+    torch.save(content, path, _use_new_zipfile_serialization=zipped)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = load_authors_checkpoint(path, "ProtoNet", "ConvNet")
+    assert torch.equal(model.backbone.blocks[2][0].weight, state["encoder.encoder.2.0.weight"])
+    said = " ".join(str(warning.message) for warning in caught)
+    for name in ("args", "epoch", "trlog", "optimizer"):
+        assert (f"'{name}'" in said) == (layout != "bare" and name in content)
+
+
+def test_a_namespace_of_a_file_is_none_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class is not called, and a file cannot make it one for other loads."""
+    path = tmp_path / "pre.pth"
+    torch.save({"state_dict": parameters("ProtoNet"), "args": Namespace(lr=0.1)}, path)
+    monkeypatch.setattr(Namespace, "__init__", lambda *_, **__: pytest.fail("it was called"))
+    monkeypatch.setattr(Namespace, "__setstate__", lambda *_: pytest.fail("it was called"), raising=False)
+    with pytest.warns(UserWarning, match="left out 'args', which stand"):
+        read_tensors(path)
+    with pytest.raises(pickle.UnpicklingError, match=r"argparse\.Namespace"):
+        torch.load(path, weights_only=True)
+
+
+def test_code_in_the_options_of_a_file_is_not_run(tmp_path: Path) -> None:
+    path, made = tmp_path / "evil.pth", tmp_path / "made"
+    torch.save({"state_dict": parameters("ProtoNet"), "args": Namespace(lr=Payload(made))}, path)
+    assert "its pickle refers to code" in refusal(path, "ProtoNet")
+    assert not made.exists()
+
+
+def test_what_stands_beside_the_weights_is_named_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "pre.pth"
+    strange = {"a\n\x1b[31mb": 1, "x" * 1000: 2, 7: 3} | {f"entry{number}": number for number in range(9)}
+    torch.save({"params": parameters("ProtoNet"), **strange}, path)
+    with pytest.warns(UserWarning, match="left out") as caught:
+        read_tensors(path)
+    said = str(caught[0].message)
+    assert said.isprintable()
+    assert len(said) < len(str(path)) + 250
+    assert said.endswith("'entry4' and 4 more, which stand beside the weights")
+
+
+@torch.no_grad()
+def test_the_published_pretraining_of_the_convnet() -> None:
+    path = real_file("authors-con-pre.pth")
+    with pytest.warns(UserWarning, match=r"left out FC\.bias, FC\.weight"):
+        model = load_authors_checkpoint(path, "ProtoNet", "ConvNet")
+    state = torch.load(path, weights_only=True)["params"]
+    images = torch.randn(2, 3, 84, 84, generator=torch.Generator().manual_seed(0))
+    expected = published.conv4(
+        {name.replace("encoder.", "blocks."): value for name, value in state.items()}, images
+    )
+    torch.testing.assert_close(model.embed(images), expected, rtol=1e-4, atol=1e-4)
 
 
 def refusal(path: Path, method: str = "FEAT", backbone: str = "ConvNet") -> str:
@@ -492,7 +573,9 @@ def test_a_damaged_file(tmp_path: Path) -> None:
         (torch.zeros(3), "holds no state dict"),
         ({"params": {}}, "holds no state dict"),
         ({"params": {"encoder.0": [1, 2]}}, "the entry 'encoder.0' is of type list"),
-        ({"epoch": 3, "state_dict": {}}, "the entry 'epoch' is of type int"),
+        ({"epoch": 3, "state_dict": {}}, "holds no state dict"),
+        ({"epoch": 3, "encoder.0": torch.zeros(3)}, "the entry 'epoch' is of type int"),
+        ({"state_dict": {"args": Namespace()}}, "the entry 'args' is of type"),
     ],
 )
 def test_a_checkpoint_of_something_else(tmp_path: Path, content: object, message: str) -> None:

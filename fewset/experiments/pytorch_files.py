@@ -1,0 +1,82 @@
+"""Files that others wrote with `torch.save`, read as tensors and plain data: nothing in them is run."""
+
+import pickle
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewset.runtime.errors import UserError
+
+_WRAPPERS = ("params", "state_dict")
+_LISTED, _LONGEST = 8, 40  # of what is left out: how many are named, and how much of each name
+
+
+class _Inert:
+    """In place of an object that a file has beside its weights; what it is made of is not looked at."""
+
+    def __new__(cls, *_: object) -> "_Inert":
+        return super().__new__(cls)
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+# What files of pre-training hold beside tensors and plain containers: the options of a program, the numbers
+# of a log. The libraries' own classes are not given to a file to fill in.
+_HARMLESS: list[Any] = [
+    (_Inert, name)
+    for name in (
+        "argparse.Namespace",
+        "numpy.core.multiarray.scalar",
+        "numpy._core.multiarray.scalar",
+        "numpy.dtype",
+    )
+]
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The state dict in a file, alone or as "params" or "state_dict"; a warning names what is beside it."""
+    if not path.is_file():
+        raise UserError(f"there is no checkpoint file {path}")
+    try:
+        with torch.serialization.safe_globals(_HARMLESS):
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a file that is no checkpoint makes PyTorch raise almost anything
+        raise UserError(f"{path} is refused: {_reason(error)}; none of it was run") from None
+    state = _state(content, path)
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise UserError(
+                f"{path}: the entry {name!r} is of type {type(value).__name__}, expected a named tensor"
+            )
+    return dict(state)
+
+
+def _state(content: Any, path: Path) -> dict[Any, Any]:
+    found = content if isinstance(content, dict) else {}
+    wrapper = next((name for name in _WRAPPERS if isinstance(found.get(name), dict)), None)
+    state: dict[Any, Any] = found if wrapper is None else found[wrapper]
+    if not state:
+        raise UserError(
+            f'{path} holds no state dict, expected {{"params": state_dict}}, {{"state_dict": state_dict}} or '
+            "a bare state dict"
+        )
+    rest = [] if wrapper is None else [ascii(name)[:_LONGEST] for name in found if name != wrapper]
+    if rest:
+        more = f" and {len(rest) - _LISTED} more" if len(rest) > _LISTED else ""
+        warnings.warn(
+            f"{path}: left out {', '.join(rest[:_LISTED])}{more}, which stand beside the weights",
+            stacklevel=5,
+        )
+    return state
+
+
+def _reason(error: Exception) -> str:
+    code = re.search(r"GLOBAL ([\w.]+)", str(error))
+    if isinstance(error, pickle.UnpicklingError) and code:
+        return f"its pickle refers to code, {code[1]}, and only tensors are read; save the state dict alone"
+    return f"it is no file of tensors saved by PyTorch, or it is damaged ({type(error).__name__})"
