@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fewset.experiments.result import Result, StoredScore
-from fewset.paper.numbers import PaperSource, paper_number, paper_source
+from fewset.paper.numbers import PaperTable, paper_table
 from fewset.report.tables import Estimate
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
@@ -72,8 +72,7 @@ class Study:
 
     def paper(self, panel: str, row: str, column: str) -> Estimate | None:
         """The paper's number for the same place; marked with a star where the paper cites it."""
-        number = paper_number(self.name, self.data, self.backbone, panel, row, self.key(column))
-        return None if number is None else number.estimate
+        return self.source.numbers.get((panel, row, self.key(column))) if self.source else None
 
     def key(self, column: str) -> str:
         """What the paper's column is called."""
@@ -85,9 +84,9 @@ class Study:
         return ", ".join(filter(None, (self.data, self.backbone)))
 
     @property
-    def source(self) -> PaperSource | None:
+    def source(self) -> PaperTable | None:
         """Where the paper's numbers are from."""
-        return paper_source(self.name, self.data, self.backbone)
+        return paper_table(self.name, self.data, self.backbone)
 
     @property
     def on_the_papers_set(self) -> bool:
