@@ -41,8 +41,9 @@ _TRANSDUCTIVE = {
 def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
     """The paper's number, and its table, for what a result is on.
 
-    That is the same set, backbone, setting, ways, shots and queries. None where the paper has no such number. So it is for every cross-domain and low-shot result: the paper
-    names no backbone for the one, and the other is on features that only its authors have.
+    That is the same set, backbone, setting, ways, shots and queries. None where the paper has no such number.
+    So it is for every cross-domain and low-shot result: the paper names no backbone for the one, and the
+    other is on features that only its authors have.
     """
     recipe = result.recipe
     backbone = recipe.get("model.backbone", "")
