@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json
+from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.reading import read_json
 
 Manifest = dict[str, Any]
@@ -50,7 +50,7 @@ class Layout:
             "created_by": f"fewset {metadata.version('fewset')}",
             "written": written,
             "files": {
-                file: {"bytes": (directory / file).stat().st_size, "sha256": _sha256(directory / file)}
+                file: {"bytes": (directory / file).stat().st_size, "sha256": file_digest(directory / file)}
                 for file in files
             },
         }
@@ -81,14 +81,14 @@ class Layout:
                 )
             # A large file is read as a whole only if it was touched since, or copied without its date.
             doubtful = found.st_size <= _SMALL or found.st_mtime != manifest["written"]
-            if doubtful and _sha256(path / file) != expected["sha256"]:
+            if doubtful and file_digest(path / file) != expected["sha256"]:
                 raise self.damaged(path, f"{file} was edited", manifest)
         return manifest
 
     def verify(self, path: Path, manifest: Manifest) -> None:
         """Read every byte and compare with the digest; opening trusts a large file of the right date."""
         for file, expected in manifest["files"].items():
-            if _sha256(path / file) != expected["sha256"]:
+            if file_digest(path / file) != expected["sha256"]:
                 raise self.damaged(path, f"{file} was edited", manifest)
 
     def refuse_other_source(self, path: Path, source: str) -> None:
@@ -127,8 +127,3 @@ class Layout:
     def _digest(self, manifest: Manifest) -> str:
         content = {key: manifest[key] for key in self.content}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

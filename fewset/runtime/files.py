@@ -1,5 +1,6 @@
-"""Files appear whole or not at all: written under a temporary name, then renamed."""
+"""Files appear whole or not at all: written under a temporary name, then renamed. And their digests."""
 
+import hashlib
 import json
 import os
 import re
@@ -72,3 +73,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file, which binds a number to the weights or the images that made it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
