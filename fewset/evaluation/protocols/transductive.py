@@ -20,9 +20,6 @@ from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.tasks.episode import class_major_labels, prototypes
-from fewset.tasks.sampling import ClassIndex
-from fewset.tasks.scores import Score
-from fewset.tasks.spec import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -84,35 +81,15 @@ class Transductive(Protocol):
         job.pool()
 
     def evaluate(self, job: Job) -> Outcome:
-        pool = job.pool()
-        score = evaluate_transductive(
-            job.embedding_model,
-            job.embed(pool.rows),
-            pool.index,
-            job.spec,
-            VARIANTS[self.variant],
-            title="scoring",
-        )
+        pool, model, how = job.pool(), job.embedding_model, VARIANTS[self.variant]
+        features = job.embed(pool.rows)
+
+        def classify(support: Tensor, query: Tensor) -> Tensor:
+            return transductive_logits(model, support, query, how)
+
+        with evaluating(model):
+            score = score_tasks(classify, features, pool.index, job.spec, title="scoring")
         return Outcome(score, left_out=pool.left_out)
-
-
-def evaluate_transductive(
-    model: FewShotModel,
-    features: Float[Tensor, "items D"],
-    index: ClassIndex,
-    spec: TaskSpec,
-    how: Transduction,
-    *,
-    chunk: int | None = None,
-    title: str = "",
-) -> Score:
-    """Score tasks whose queries are classified together, on a table of embeddings."""
-
-    def classify(support: Tensor, query: Tensor) -> Tensor:
-        return transductive_logits(model, support, query, how)
-
-    with evaluating(model):
-        return score_tasks(classify, features, index, spec, chunk=chunk, title=title)
 
 
 def transductive_logits(
