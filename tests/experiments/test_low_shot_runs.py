@@ -358,7 +358,7 @@ write_features(
 )
 model = build_model(ModelConfig("features", {"dim": dim}, "attention"))
 before = peak_memory()
-evaluate_low_shot(model, open_features("large"), LowShotSpec((shot,), trials=1))
+evaluate_low_shot(model, open_features("large"), LowShotSpec(shot, trials=1))
 print(peak_memory() - before)
 """
 

@@ -109,11 +109,12 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
             exact[f"{setting} {name} per task"] = np.load(run / "results" / score.per_task)
     torch.manual_seed(0)
     model = FewShotModel(FeatureInput(5, "l2n"), Attention(5), PrototypeHead(5))
-    spec = LowShotSpec(shots=(1, 3), trials=2)
     features = open_features(table)
-    for shot, scores in evaluate_low_shot(model, features, spec, chunk=31).items():
+    for shot in (1, 3):
+        spec = LowShotSpec(shot, trials=3)
+        scores = evaluate_low_shot(model, features, spec, chunk=31)
         exact |= {f"low-shot {shot} {name}": score.per_task for name, score in scores.items()}
-    exact["prior"] = np.array(choose_prior(model, features, spec, chunk=31))
+        exact[f"prior {shot}"] = np.array(choose_prior(model, features, spec, chunk=31))
 
     free = trained(tasks, freeze=False, steps=1).backbone.blocks[0][1]  # type: ignore[union-attr, index]
     close = {

@@ -27,7 +27,6 @@ trial, and a few megabytes of rows and scores at a time, whatever the size of th
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from math import inf, log
 from typing import ClassVar, Literal, NamedTuple
 
@@ -49,7 +48,6 @@ from fewset.tasks.episode import prototypes
 from fewset.tasks.hashing import check_seed, mix
 from fewset.tasks.scores import Score
 
-SHOTS = (1, 2, 5, 10, 20)
 TOP = (1, 5)
 METRICS = ("unseen", "all", "all_with_prior")
 PRIORS = tuple(number / 10 for number in range(1, 10))
@@ -61,17 +59,15 @@ _CHUNK_NUMBERS = 2**21  # numbers of features, or of scores, at once: 8 MB
 class LowShotSpec:
     """What to draw and how to score. `setup` takes one half of the benchmark's classes; None takes all."""
 
-    shots: tuple[int, ...] = SHOTS
+    shot: int = 1
     trials: int = 5
     seed: int = 0
     prior: float = 0.8
     setup: Setup | None = None
 
     def __post_init__(self) -> None:
-        if not self.shots or min(self.shots) < 1 or len(set(self.shots)) < len(self.shots):
-            raise UserError(f"shots are {self.shots}, expected different numbers of 1 or more")
-        if self.trials < 1:
-            raise UserError(f"trials is {self.trials}, expected 1 or more")
+        if min(self.shot, self.trials) < 1:
+            raise UserError(f"shot is {self.shot} and trials is {self.trials}, expected 1 or more")
         check_seed(self.seed)
         if not 0 <= self.prior <= 1:
             raise UserError(f"prior is {self.prior}, expected a probability from 0 to 1")
@@ -124,7 +120,7 @@ class LowShot(Protocol):
         spec = self._spec(job)
         if self.prior == "auto":
             spec = replace(spec, prior=choose_prior(job.embedding_model, job.table, spec))
-        scores = evaluate_low_shot(job.embedding_model, job.table, spec)[job.spec.shot]
+        scores = evaluate_low_shot(job.embedding_model, job.table, spec)
         seen, unseen = (job.table.classes(split, self.setup) for split in ("seen", "unseen"))
         queries = len(job.table.rows(np.concatenate([seen, unseen]), "test"))
         mean_queries = round(queries / (len(seen) + len(unseen)))  # where classes differ, the mean
@@ -138,25 +134,22 @@ class LowShot(Protocol):
 
     def _spec(self, job: Job) -> "LowShotSpec":
         prior = LowShotSpec.prior if self.prior == "auto" else self.prior
-        return LowShotSpec((job.spec.shot,), job.spec.tasks, job.spec.seed, prior, self.setup)
+        return LowShotSpec(job.spec.shot, job.spec.tasks, job.spec.seed, prior, self.setup)
 
 
 def evaluate_low_shot(
     model: FewShotModel, table: FeatureTable, spec: LowShotSpec, *, chunk: int | None = None
-) -> dict[int, dict[str, Score]]:
-    """For each shot, the scores "top5_unseen", "top5_all", "top5_all_with_prior" and the same as "top1_…".
+) -> dict[str, Score]:
+    """The scores "top5_unseen", "top5_all", "top5_all_with_prior" and the same as "top1_…".
 
     `per_task` of a score has one value a trial. `chunk` rows are read and scored at once, with the same
     result. Call `fit_centre(model, table)` first if the model's input needs it.
     """
     accuracies = _accuracies(model, table, spec, (spec.prior,), chunk)
     return {
-        shot: {
-            f"top{top}_{metric}": Score.of(accuracies[:, number, place, column].astype(np.float32))
-            for column, metric in enumerate(METRICS)
-            for place, top in enumerate(TOP)
-        }
-        for number, shot in enumerate(spec.shots)
+        f"top{top}_{metric}": Score.of(accuracies[:, place, column].astype(np.float32))
+        for column, metric in enumerate(METRICS)
+        for place, top in enumerate(TOP)
     }
 
 
@@ -168,32 +161,30 @@ def choose_prior(
     *,
     chunk: int | None = None,
 ) -> float:
-    """The prior with the best top-5 accuracy on the validation setup, over all shots and trials of `spec`."""
+    """The prior with the best top-5 accuracy on the validation setup, over all trials of `spec`."""
     accuracies = _accuracies(model, table, replace(spec, setup="validation"), priors, chunk)
-    return priors[int(accuracies[:, :, TOP.index(5), 2:].mean(axis=(0, 1)).argmax())]
+    return priors[int(accuracies[:, TOP.index(5), 2:].mean(axis=0).argmax())]
 
 
 def _accuracies(
     model: FewShotModel, table: FeatureTable, spec: LowShotSpec, priors: Sequence[float], chunk: int | None
-) -> Float[np.ndarray, "trials shots top metrics"]:
+) -> Float[np.ndarray, "trials top metrics"]:
     """On unseen classes, on all, and on all with each of the priors."""
     check_model(model)
     seen, unseen = table.classes("seen", spec.setup), table.classes("unseen", spec.setup)
     chunk = chunk or max(1, _CHUNK_NUMBERS // max(table.dim, len(seen) + len(unseen)))
     queries = _Queries.of(table, seen, unseen)
-    accuracies = np.empty((spec.trials * len(spec.shots), len(TOP), 2 + len(priors)))
-    begin, end = distributed.shard(len(accuracies), 1)  # several processes: each a part of them
+    accuracies = np.empty((spec.trials, len(TOP), 2 + len(priors)))
+    begin, end = distributed.shard(spec.trials, 1)  # several processes: each a part of them
     with evaluating(model), progress("low-shot trials", end - begin) as advance:
         seen_means = _seen_means(model, table, seen, chunk)
-        for trial, cases in groupby(range(begin, end), lambda case: case // len(spec.shots)):
-            drawn = table.draw(unseen, max(spec.shots), mix(spec.seed, trial))
-            for case in cases:
-                shots = drawn[:, : spec.shots[case % len(spec.shots)]]
-                unseen_means = _shot_means(model, table, shots, chunk)
-                accuracies[case] = _score(model, queries, seen_means, unseen_means, priors, chunk)
-                advance(1)
+        for trial in range(begin, end):
+            shots = table.draw(unseen, spec.shot, mix(spec.seed, trial))
+            unseen_means = _shot_means(model, table, shots, chunk)
+            accuracies[trial] = _score(model, queries, seen_means, unseen_means, priors, chunk)
+            advance(1)
     distributed.all_gather_shards_(accuracies, 1)
-    return accuracies.reshape(spec.trials, len(spec.shots), *accuracies.shape[1:])
+    return accuracies
 
 
 def check_model(model: FewShotModel) -> None:
