@@ -85,10 +85,11 @@ def data_list() -> None:
     Example: `fewset data list`
     """
     from fewset.data.features.table import list_features, open_features
-    from fewset.data.images.store import GENERATED, home, list_sets, open_set
+    from fewset.data.images.store import available_sets, list_sets, open_set
+    from fewset.data.manifest import home
 
     sets = make_table("name", "items", "classes", "size", "train / val / test")
-    for name in sorted({*list_sets(), *GENERATED}):
+    for name in sorted(available_sets()):
         if name in list_sets():
             manifest = open_set(name).manifest
             counts = " / ".join(f"{split['items']:,}" for split in manifest["counts"].values())
@@ -152,11 +153,11 @@ def data_verify(
 def _imported(name: str) -> "list[ImageSet | FeatureTable]":
     """What has this name: an image set, a table of features, or one of each, the image set first."""
     from fewset.data.features.table import list_features, open_features
-    from fewset.data.images.store import GENERATED, list_sets, open_set
+    from fewset.data.images.store import available_sets, open_set
 
     if Path(name).name != name:  # a path
         return [open_features(name) if (Path(name) / "features.npy").exists() else open_set(name)]
-    sets, tables = {*list_sets(), *GENERATED}, list_features()
+    sets, tables = available_sets(), list_features()
     if name not in (*sets, *tables):
         raise unknown_name("image set or table of features", name, {*sets, *tables})
     return [*([open_set(name)] if name in sets else []), *([open_features(name)] if name in tables else [])]

@@ -8,6 +8,7 @@ that makes it anew.
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fewset.runtime.errors import UserError
+from platformdirs import user_data_path
+
+from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.reading import read_json
 
@@ -25,18 +28,62 @@ Manifest = dict[str, Any]
 _SMALL = 2**24
 
 
+def home() -> Path:
+    """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
+    chosen = os.environ.get("FEWSET_HOME")
+    return Path(chosen).expanduser() if chosen else user_data_path("fewset", appauthor=False)
+
+
 @dataclass(frozen=True)
 class Layout:
-    """A kind of directory: what messages call it, its format, and how it is made again."""
+    """A kind of directory: what messages call it, where it is at home, its format, how it is made again."""
 
     what: str
+    folder: str
     format: int
     content: tuple[str, ...]
     """The keys of the manifest that the digest covers. Name, place and time are not content."""
     kind: str = "KIND"
     """As in `fewset data import KIND SOURCE`."""
     generated: tuple[str, ...] = ()
-    """Names of those that need no import."""
+    """Names of those that need no import: they are made by code when they are first opened."""
+
+    def path(self, name: str) -> Path:
+        """Where the one called `name` is or will be."""
+        if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+            raise UserError(
+                f"{name!r} cannot be the name of an image set or a table: expected letters, digits, '-', '_' "
+                "and '.', at most 100, the first a letter or a digit; choose another name"
+            )
+        return home() / self.folder / name
+
+    def names(self) -> list[str]:
+        """The names of those at home."""
+        manifests = (home() / self.folder).glob("[!.]*/manifest.json")
+        return sorted(manifest.parent.name for manifest in manifests)
+
+    def available(self) -> set[str]:
+        """The names of those at home and of those that need no import."""
+        return {*self.names(), *self.generated}
+
+    def find(self, name: str | Path) -> Path:
+        """The directory of that name, or at that path (anything with a path separator).
+
+        It is there, unless the name is that of a generated one.
+        """
+        command = f"fewset data import {self.kind} SOURCE --name"
+        if isinstance(name, Path) or "/" in name or os.sep in name:
+            if not (Path(name) / "manifest.json").is_file():
+                raise UserError(
+                    f"no {self.what} at {name}: expected a directory with a manifest.json; import one: "
+                    f"{command} NAME"
+                )
+            return Path(name)
+        path = self.path(name)
+        if not path.exists() and name not in self.generated:
+            missing = unknown_name(self.what, name, self.available())
+            raise UserError(f"{missing} Import it: {command} {name}")
+        return path
 
     def seal(self, directory: Path, files: tuple[str, ...], manifest: Manifest) -> None:
         """Write the manifest of finished files, with their sizes and digests."""

@@ -23,7 +23,6 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
-from fewset.data.images.store import home, set_path
 from fewset.data.manifest import Layout
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import replacing_directory
@@ -40,10 +39,12 @@ Role = Literal["train", "test"]
 
 LAYOUT = Layout(
     "table of features",
+    folder="features",
     format=1,
     content=("format", "rows", "dim", "class_names", "unseen", "setups", "files"),
     kind="features",
 )
+table_path, list_features = LAYOUT.path, LAYOUT.names
 _CHUNK_NUMBERS = 2**21  # numbers read at once: 8 MB, which stays in the cache
 
 
@@ -157,16 +158,6 @@ def random_order(
     return order, np.arange(len(order)) - np.repeat(starts, counts)
 
 
-def table_path(name: str) -> Path:
-    """Where the table called `name` is or will be."""
-    return home() / "features" / set_path(name).name
-
-
-def list_features() -> list[str]:
-    """The names of the tables at home."""
-    return sorted(manifest.parent.name for manifest in (home() / "features").glob("[!.]*/manifest.json"))
-
-
 def write_features(
     path: Path,
     pieces: Iterable[Float32[np.ndarray, "_ dim"]],
@@ -229,22 +220,7 @@ def write_features(
 
 def open_features(name: str | Path) -> FeatureTable:
     """Open a table by its name, or by the path of its directory (anything with a path separator)."""
-    if isinstance(name, Path) or "/" in name or os.sep in name:
-        path = Path(name)
-        if not (path / "manifest.json").is_file():
-            raise UserError(
-                f"no table of features at {path}: expected a directory with a manifest.json; import an HDF5 "
-                "or NPZ file once: fewset data import features FILE --name NAME"
-            )
-        return _open(path)
-    path = table_path(name)
-    if not path.exists():
-        missing = unknown_name("table of features", name, list_features())
-        raise UserError(f"{missing} Import it: fewset data import features SOURCE --name {name}")
-    return _open(path)
-
-
-def _open(path: Path) -> FeatureTable:
+    path = LAYOUT.find(name)
     manifest = LAYOUT.read(path)
     rows = np.load(path / "rows.npy")
     return FeatureTable(

@@ -15,7 +15,7 @@ from fewset.data.images.decoding import BadImage, decode
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.sources import Source, open_source
 from fewset.data.images.splits import split_classes
-from fewset.data.images.store import GENERATED, LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
+from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import check_seed
@@ -70,7 +70,7 @@ def import_set(
     check_seed(seed)
     source = Path(source).expanduser().absolute()
     name = name or source.name.removesuffix(".zip")
-    if name in GENERATED:
+    if name in LAYOUT.generated:
         raise UserError(f"the name {name!r} belongs to the set that fewset generates; choose another name")
     path = set_path(name)
     if not replace:
