@@ -96,6 +96,15 @@ class FeatureTable:
         """The rows of these classes in a role, in the order of the file."""
         return np.flatnonzero(np.isin(self.labels, classes) & (self.roles == ROLES.index(role)))
 
+    def places(
+        self, classes: Int[np.ndarray, "chosen"], rows: Int[np.ndarray, "n"]
+    ) -> Int64[np.ndarray, "n"]:
+        """The place of each row's class among these classes."""
+        places = np.full(len(self.class_names), -1)
+        places[classes] = np.arange(len(classes))
+        found: np.ndarray = places[self.labels[rows]]
+        return found
+
     def read(self, rows: Int[np.ndarray, "n"]) -> Float32[np.ndarray, "n dim"]:
         """The features of these rows, one read for each run of consecutive rows."""
         result = np.empty((len(rows), self.dim), dtype="<f4")

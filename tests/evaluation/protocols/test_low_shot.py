@@ -9,7 +9,7 @@ from torch import nn
 from fewset.data.features.table import FeatureTable, Setup
 from fewset.evaluation.class_means import fit_centre
 from fewset.evaluation.protocols.low_shot import (
-    LowShotSpec,
+    LowShot,
     choose_prior,
     evaluate_low_shot,
     ranking,
@@ -23,10 +23,12 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
 from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, make_table
 from tests.helpers.low_shot import NAMES, oracle
 
-SPEC = LowShotSpec(trials=2, seed=4, prior=0.7)
+SPEC = TaskSpec(tasks=2, seed=4)
+PRIOR = 0.7
 SHOTS = (1, 3, 5)
 
 
@@ -43,9 +45,15 @@ def make_model(method: str, similarity: str = "euclidean", temperature: float = 
 
 
 def evaluate_shots(
-    model: FewShotModel, table: FeatureTable, spec: LowShotSpec, **chunk: int
+    model: FewShotModel,
+    table: FeatureTable,
+    spec: TaskSpec = SPEC,
+    prior: float = PRIOR,
+    setup: Setup | None = None,
+    **chunk: int,
 ) -> dict[int, dict[str, Score]]:
-    return {shot: evaluate_low_shot(model, table, replace(spec, shot=shot), **chunk) for shot in SHOTS}
+    specs = {shot: replace(spec, shot=shot) for shot in SHOTS}
+    return {shot: evaluate_low_shot(model, table, specs[shot], prior, setup, **chunk) for shot in SHOTS}
 
 
 def values(scores: dict[int, dict[str, Score]]) -> dict[tuple[int, str], list[float]]:
@@ -61,8 +69,7 @@ def test_every_accuracy_against_a_loop(
 ) -> None:
     model = make_model(method, similarity)
     fit_centre(model, table)
-    spec = replace(SPEC, setup=setup)
-    scores = evaluate_shots(model, table, spec)
+    scores = evaluate_shots(model, table, setup=setup)
     for shot in SHOTS:
         assert set(scores[shot]) == set(NAMES)
         for trial in range(2):
@@ -86,7 +93,7 @@ def test_a_trial_depends_on_the_seed_and_its_number_alone(table: FeatureTable) -
     model = make_model("FEAT")
     two = evaluate_shots(model, table, SPEC)
     assert values(evaluate_shots(model, table, SPEC)) == values(two)
-    five = evaluate_shots(model, table, replace(SPEC, trials=5))
+    five = evaluate_shots(model, table, replace(SPEC, tasks=5))
     for name in NAMES:
         assert five[3][name].per_task[:2].tolist() == two[3][name].per_task.tolist()
     other = evaluate_shots(model, table, replace(SPEC, seed=5))
@@ -105,7 +112,7 @@ def test_the_origin_does_not_matter_for_distances() -> None:
 def test_top_5_of_5_ways_is_everything() -> None:
     table = make_table(seen=2, unseen=3, rows=61)
     for method in ("ProtoNet", "FEAT"):
-        scores = evaluate_shots(make_model(method), table, replace(SPEC, prior=0.3))
+        scores = evaluate_shots(make_model(method), table, prior=0.3)
         for shot, name in product(SHOTS, NAMES):
             assert (scores[shot][name].mean == 1) == name.startswith("top5"), (shot, name)
 
@@ -114,11 +121,11 @@ def test_a_certain_prior_leaves_one_group(table: FeatureTable) -> None:
     queries = table.rows(np.arange(SEEN + UNSEEN), "test")
     share = table.unseen[table.labels[queries]].mean()
     model = make_model("ProtoNet")
-    certain = evaluate_shots(model, table, replace(SPEC, prior=1.0))
+    certain = evaluate_shots(model, table, prior=1.0)
     for shot, top in product(SHOTS, (1, 5)):
         expected = share * certain[shot][f"top{top}_unseen"].per_task
         np.testing.assert_allclose(certain[shot][f"top{top}_all_with_prior"].per_task, expected, rtol=1e-6)
-    never = evaluate_shots(model, table, replace(SPEC, prior=0.0))
+    never = evaluate_shots(model, table, prior=0.0)
     by_seen = never[1]["top1_all_with_prior"].per_task  # the same in each trial: nothing of the shots counts
     assert by_seen[0] == by_seen[1] > 0
     assert by_seen[0] <= 1 - share
@@ -167,17 +174,15 @@ def test_memory_does_not_depend_on_the_rows(table: FeatureTable, monkeypatch: py
     seen_training = table.rows(table.classes("seen"), "train")
     assert (times[seen_training] == len(SHOTS)).all()
     queries = table.rows(np.arange(SEEN + UNSEEN), "test")
-    assert (times[queries] == SPEC.trials * len(SHOTS)).all()
-    shots = SPEC.trials * UNSEEN * sum(SHOTS)
-    assert times.sum() == len(SHOTS) * (len(seen_training) + SPEC.trials * len(queries)) + shots
+    assert (times[queries] == SPEC.tasks * len(SHOTS)).all()
+    shots = SPEC.tasks * UNSEEN * sum(SHOTS)
+    assert times.sum() == len(SHOTS) * (len(seen_training) + SPEC.tasks * len(queries)) + shots
 
 
 def test_the_prior_is_chosen_on_the_validation_setup(table: FeatureTable) -> None:
     model, priors = make_model("ProtoNet", temperature=8.0), (0.05, 0.3, 0.6, 0.95)
     means = [
-        evaluate_low_shot(model, table, replace(SPEC, setup="validation", prior=prior))[
-            "top5_all_with_prior"
-        ].mean
+        evaluate_low_shot(model, table, SPEC, prior, "validation")["top5_all_with_prior"].mean
         for prior in priors
     ]
     assert len(set(means)) > 1
@@ -205,21 +210,12 @@ def test_what_cannot_be_scored_is_refused(table: FeatureTable) -> None:
     assert values(plain) == values(evaluate_shots(make_model("ProtoNet", temperature=1.0), table, SPEC))
 
     with pytest.raises(UserError, match=r"class 'class \d+' of 'table' has \d+ training rows, but 99 shots"):
-        evaluate_low_shot(make_model("ProtoNet"), table, LowShotSpec(shot=99))
+        evaluate_low_shot(make_model("ProtoNet"), table, TaskSpec(shot=99))
     table.roles[table.labels == 3] = 0
     refused(make_model("ProtoNet"), "class 'class 3' of 'table' has no queries")
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"shot": 0}, "shot is 0"),
-        ({"trials": 0}, "trials"),
-        ({"seed": -1}, "seed"),
-        ({"prior": 1.1}, "prior is 1.1"),
-        ({"prior": float("nan")}, "prior is nan"),
-    ],
-)
-def test_a_wrong_spec_is_refused(changes: dict[str, object], match: str) -> None:
-    with pytest.raises(UserError, match=match):
-        replace(SPEC, **changes)  # type: ignore[arg-type]
+@pytest.mark.parametrize("prior", [1.1, -0.1, float("nan")])
+def test_a_prior_that_is_no_probability_is_refused(prior: float) -> None:
+    with pytest.raises(UserError, match=f"prior is {prior}"):
+        LowShot(prior=prior)
