@@ -19,7 +19,7 @@ from fewset.classify.answers import Answer, none_label, plain_label, top_classes
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import Photo, is_photos, opened_classes, opened_photos
-from fewset.classify.rejection import SHARE
+from fewset.classify.rejection import rejected_share
 from fewset.classify.support import Support, support_of_photos, support_of_rows
 from fewset.classify.together import warn_if_not_advised
 from fewset.classify.transformer import chosen_encoder, readable_features
@@ -73,7 +73,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> "FewShotClassifier":  # noqa: N803
         """Learn from labelled photos: a folder with a folder a class, or photos (or rows) and labels."""
-        self._share()
+        rejected_share(self.reject)
         support, stamp = self._labelled(X, y, fitted=False)
         return self._take(learn(self.head, support, stamp))
 
@@ -83,7 +83,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         New labels are new classes; where `classes` is given, labels must be among them.
         """
         fitted = hasattr(self, "learned_")
-        self._share()
+        rejected_share(self.reject)
         support, stamp = self._labelled(X, y, fitted)
         known = support.classes if classes is None else np.asarray(classes)
         strange = np.setdiff1d(support.classes, known)
@@ -130,7 +130,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         With `together` the photos help to classify each other: for a whole folder, when there are few shots.
         """
-        features, share = self._features(X), self._share()
+        features, share = self._features(X), rejected_share(self.reject)
         answers: np.ndarray = self.classes_[self._probabilities(features, together).argmax(axis=1)]
         if share is None:
             return answers
@@ -150,7 +150,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Takes any number of photos in bounded memory. What cannot be read is an answer with the reason.
         """
         check_is_fitted(self)
-        learned, share = self.learned_, self._share()
+        learned, share = self.learned_, rejected_share(self.reject)
         if not is_photos(X):
             rows = [PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X))]
             yield from answered(learned, rows, top, share)
@@ -173,7 +173,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from fewset.classify.file import save_classifier
 
         check_is_fitted(self)
-        save_classifier(self.learned_, self._share(), Path(path))
+        save_classifier(self.learned_, rejected_share(self.reject), Path(path))
 
     @classmethod
     def load(
@@ -208,14 +208,6 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _with(self, support: Support) -> Support:
         return self.learned_.support.joined(support)
-
-    def _share(self) -> float | None:
-        """The share of the classes' own photos that may be turned away."""
-        if self.reject is None or self.reject == "auto":
-            return None if self.reject is None else SHARE
-        if isinstance(self.reject, float) and 0 < self.reject < 1:
-            return self.reject
-        raise UserError(f"reject is {self.reject!r}, expected None, 'auto' or a share between 0 and 1")
 
     def _encoder(self) -> Encoder:
         encoder = chosen_encoder(self.encoder, self.device)

@@ -30,6 +30,16 @@ def checked_name(name: str, what: str) -> str:
     return name
 
 
+def check_output(path: Path, *, directory: bool = False) -> None:
+    """Refuse, before the work, a file (or directory) that could not be written after it."""
+    if directory and path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file, expected a directory; choose another name")
+    if not directory and path.is_dir():
+        raise UserError(f"{path} is a directory, expected a file; give the name of one in it")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"there is no directory {path.parent} to write {path.name} into; make it first")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends without an error."""
