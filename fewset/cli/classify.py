@@ -121,8 +121,8 @@ def predict(
     start(plugin)
     from fewset.classify.predicting import Outputs, predict_to
     from fewset.classify.sorting import link, move
-    from fewset.experiments.result import file_digest
     from fewset.runtime.devices import pick_device
+    from fewset.runtime.files import file_digest
 
     pick_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:
