@@ -20,6 +20,8 @@ def summary(learned: Learned) -> list[str]:
         if trust.tested
         else f"leave-one-out is not usable with 1 or 2 photos a class; {trust.in_words}"
     ]
+    if learned.background is not None:
+        lines.append(learned.background.comparison.in_words)
     if trust.tested and trust.untested:
         lines.append(
             f"not tested, with fewer than {LEAST_SHOTS} different photos: {_classes(learned, trust.untested)}"
