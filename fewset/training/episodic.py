@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import draw_rotations, rotate
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import evaluate_selection, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import embedding_model
@@ -149,7 +148,7 @@ class MetaTraining(TaskStage):
     """The whole model on sampled tasks: task loss plus the contrastive term."""
 
     def __init__(self, model: TaskModel, items: TrainingItems, config: TrainConfig, seed: int) -> None:
-        indices = class_index(items.train), class_index(items.val)
+        indices = items.train.index, items.val.index
         super().__init__(model, config, seed, *indices, model.backbone.parameters(), beside_backbone(model))
         self.images, self.train, self.val = items.images, items.train, items.val
 

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from fewset.data.images.augmentation import draw_flips
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.fingerprint import fingerprint
 from fewset.models.model import FewShotModel
@@ -51,7 +50,7 @@ class FrozenTraining(TaskStage):
                 "this model has nothing to train but its backbone, which train.freeze_backbone keeps as it "
                 "is; leave that out, or set train.epochs = 0 to score the model"
             )
-        indices = class_index(items.train), class_index(items.val)
+        indices = items.train.index, items.val.index
         super().__init__(model, config, seed, *indices, learning, others)
         tabulate = partial(_tabulate, model, front, items.images)
         self.table = tabulate(items.train.rows)

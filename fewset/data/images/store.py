@@ -22,6 +22,7 @@ from jaxtyping import Int, Int64, UInt8
 from fewset.data.manifest import Layout
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import replacing_directory
+from fewset.tasks.sampling import ClassIndex
 
 SPLITS = ("train", "val", "test")
 LAYOUT = Layout(
@@ -44,6 +45,11 @@ class Selection:
     class_names: tuple[str, ...]
     origins: Int64[np.ndarray, "selected"] | None = None
     domains: Int64[np.ndarray, "selected"] | None = None
+
+    @property
+    def index(self) -> ClassIndex:
+        """What tasks are drawn from."""
+        return ClassIndex(self.labels, self.class_names, origins=self.origins, domains=self.domains)
 
     def take(self, places: Int64[np.ndarray, "taken"]) -> "Selection":
         """Some of these items."""

@@ -3,7 +3,6 @@ import pytest
 
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation.embedding import evaluating
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.cross_domain import CrossDomain, cross_domains
 from fewset.evaluation.scoring import evaluate, score_tasks
@@ -84,7 +83,7 @@ def test_one_domain_is_standard(domain: str, images: ImageSet) -> None:
 
 def test_the_standard_setting_over_all_domains_minds_the_origins(images: ImageSet) -> None:
     selection = images.select("test")
-    rows = selection.rows[sample_tasks(class_index(selection), SPEC, 0, 97)]
+    rows = selection.rows[sample_tasks(selection.index, SPEC, 0, 97)]
     assert all(len(np.unique(images.origins[task])) == task.size for task in rows)
 
 
