@@ -9,7 +9,7 @@ import typer
 from fewset.cli.options import PluginOption
 from fewset.cli.output import console, echo, make_table, print_warning
 from fewset.cli.start import load_plugins
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 if TYPE_CHECKING:
     from fewset.data.features.table import FeatureTable
@@ -61,8 +61,7 @@ def data_import(
     from fewset.data.images.importers import IMPORTERS
 
     load_plugins(plugin)
-    if kind not in (*IMPORTERS, "features"):
-        raise unknown_name("kind of source", kind, (*IMPORTERS, "features"))
+    refuse_unknown("kind of source", kind, (*IMPORTERS, "features"))
     of_images = {"--size": size is not None, "--skip-bad": skip_bad}
     for option, given in of_images.items() if kind == "features" else [("--held-out", held_out is not None)]:
         if given:
@@ -158,8 +157,7 @@ def _imported(name: str) -> "list[ImageSet | FeatureTable]":
     if Path(name).name != name:  # a path
         return [open_features(name) if (Path(name) / "features.npy").exists() else open_set(name)]
     sets, tables = available_sets(), list_features()
-    if name not in (*sets, *tables):
-        raise unknown_name("image set or table of features", name, {*sets, *tables})
+    refuse_unknown("image set or table of features", name, {*sets, *tables})
     return [*([open_set(name)] if name in sets else []), *([open_features(name)] if name in tables else [])]
 
 

@@ -17,7 +17,7 @@ from fewset.models.heads import HEADS
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import TaskModel
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.parsing import parse_value
 from fewset.tasks.hashing import mix
 
@@ -76,8 +76,7 @@ def _build(
     hints = get_type_hints(part.__init__)
     parameters = {key: each for key, each in inspect.signature(part).parameters.items() if key not in given}
     for key in options:
-        if key not in parameters:
-            raise unknown_name(f"option of {what} {name!r}", key, parameters)
+        refuse_unknown(f"option of {what} {name!r}", key, parameters)
     for key, parameter in parameters.items():
         if key not in options and parameter.default is parameter.empty:
             raise UserError(

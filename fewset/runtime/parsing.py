@@ -13,7 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
 from fewset.runtime.reading import read_json
 
 _Config = TypeVar("_Config")
@@ -26,8 +26,7 @@ def parse(kind: type[_Config], table: Mapping[str, Any], where: str = "", what: 
     hints = _hints(kind)
     table = _with_new_names(kind, table, where, what)
     for key in table:
-        if key not in hints:
-            raise unknown_name(f"{what} key", where + key, [where + name for name in hints])
+        refuse_unknown(f"{what} key", where + key, [where + name for name in hints])
     for item in fields(kind):  # type: ignore[arg-type]
         if item.name not in table and item.default is MISSING and item.default_factory is MISSING:
             raise UserError(f"the {what} lacks {where + item.name!r}")

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
 from fewset.data.manifest import Layout
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
 from fewset.tasks.hashing import mix
 
@@ -78,12 +78,10 @@ class FeatureTable:
 
     def classes(self, split: Split, setup: Setup | None = None) -> Int64[np.ndarray, "chosen"]:
         """The classes that are seen or unseen; of one setup of the benchmark where it is given."""
-        if split not in ("seen", "unseen"):
-            raise unknown_name("class split", split, ("seen", "unseen"))
+        refuse_unknown("class split", split, ("seen", "unseen"))
         chosen = self.unseen == (split == "unseen")
         if setup is not None:
-            if setup not in SETUPS[1:]:
-                raise unknown_name("setup", setup, SETUPS[1:])
+            refuse_unknown("setup", setup, SETUPS[1:])
             chosen &= self.setups == SETUPS.index(setup)
         if not chosen.any():
             raise UserError(

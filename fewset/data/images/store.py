@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
 from fewset.data.manifest import Layout
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
 from fewset.runtime.files import replacing_directory
 from fewset.tasks.sampling import ClassIndex
 
@@ -84,8 +84,7 @@ class ImageSet:
 
     def select(self, split: str, domain: str | None = None) -> Selection:
         """The items of a split ("all" for every split), and of one domain where it is given."""
-        if split not in (*SPLITS, "all"):
-            raise unknown_name(f"split of {self.name!r}:", split, (*SPLITS, "all"))
+        refuse_unknown(f"split of {self.name!r}:", split, (*SPLITS, "all"))
         if domain is not None and domain not in self.domain_names:
             raise unknown_name(f"domain of {self.name!r}:", domain, self.domain_names)
         chosen = np.ones(len(self.labels), dtype=bool)

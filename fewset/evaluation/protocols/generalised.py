@@ -28,7 +28,7 @@ from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import task_chunks
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes, split
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
@@ -56,8 +56,7 @@ class GeneralisedProtocol(Protocol):
     needs_embeddings: ClassVar = True
 
     def check(self, job: Job) -> None:
-        if self.objective not in OBJECTIVES:
-            raise unknown_name("objective", self.objective, OBJECTIVES)
+        refuse_unknown("objective", self.objective, OBJECTIVES)
         if min(self.validation_tasks, self.seen_query or 1) < 1:
             raise UserError("--validation-tasks and --seen-query must be 1 or more")
         if not job.trained_here:

@@ -18,7 +18,7 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes
 
 
@@ -75,8 +75,7 @@ class Transductive(Protocol):
     needs_embeddings: ClassVar = True
 
     def check(self, job: Job) -> None:
-        if self.variant not in VARIANTS:
-            raise unknown_name("variant", self.variant, VARIANTS)
+        refuse_unknown("variant", self.variant, VARIANTS)
         refining_head(job.embedding_model, 0)
         job.pool()
 
