@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 from dataclasses import dataclass
@@ -32,6 +33,15 @@ def home() -> Path:
     """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
     chosen = os.environ.get("FEWSET_HOME")
     return Path(chosen).expanduser() if chosen else user_data_path("fewset", appauthor=False)
+
+
+def import_command(kind: str, source: Path, name: str, **options: object) -> str:
+    """The command line that imports a source; options that are None, False or 0 are left out."""
+    words = ["fewset", "data", "import", kind, str(source), "--name", name]
+    for option, value in options.items():
+        if value:
+            words += [f"--{option.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return shlex.join(words)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fewset.models.backbones import BACKBONES
-from fewset.models.capabilities import Takes, taken_by
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
+from fewset.models.task_model import Takes, taken_by
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import check_seed
 from fewset.tasks.spec import TaskSpec

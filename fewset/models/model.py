@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from fewset.models.capabilities import Capabilities, taken_by
 from fewset.models.layers.folding import fold
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import Capabilities, TaskModel, taken_by
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes
 
