@@ -183,21 +183,12 @@ def command_line() -> str:
 
 def _stem(result: Result) -> str:
     """The beginning of the names of the files of a result that is not on the recipe's own tasks."""
-    setting = () if result.setting == "standard" else (result.setting,)
+    setting = "" if result.setting == "standard" else result.setting
     domain = (result.domain or "").replace("→", "-to-")
-    sizes = (f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks"))
     skipped = "without-small-classes" if result.left_out else ""
-    parts = (
-        *setting,
-        result.variant,
-        result.data,
-        domain,
-        result.split,
-        skipped,
-        *sizes,
-        f"seed{result.seed}",
-    )
-    return "-".join(part for part in parts if part) + "."
+    sizes = [f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks")]
+    tasks = (result.data, domain, result.split, skipped, *sizes, f"seed{result.seed}")
+    return "-".join(filter(None, (setting, result.variant, *tasks))) + "."
 
 
 def _write_arrays(result: Result, outcome: Outcome, folder: Path, stem: str) -> Result:
