@@ -43,6 +43,13 @@ def fit(
         ),
     ] = "auto",
     head: Annotated[str, typer.Option(help="What learns from the features.")] = "auto",
+    background: Annotated[
+        Path | None,
+        typer.Option(
+            help="Photos of many other classes of the domain, as PHOTOS are: FEAT is trained on them, and "
+            "kept where it is ahead."
+        ),
+    ] = None,
     card: Annotated[
         Path | None, typer.Option(help="The model card, in Markdown; default: OUT.md beside the classifier.")
     ] = None,
@@ -66,7 +73,7 @@ def fit(
     chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* was left out: ")  # told below
-        classifier = FewShotClassifier(encoder, head, device=device).fit(photos)
+        classifier = FewShotClassifier(encoder, head, background=background, device=device).fit(photos)
     learned = classifier.learned_
     if distributed.is_main_process():
         classifier.save(out)
@@ -185,11 +192,12 @@ def _predictor(
 
 def _print_learned(learned: "Learned") -> None:
     from fewset.classify.card import summary
+    from fewset.classify.heads import resolved_name
 
     encoder = "rows of features" if learned.encoder is None else f"encoder {learned.encoder.id}"
     shots = learned.support.shots
     each = f"{shots.min()}" if shots.min() == shots.max() else f"{shots.min()} to {shots.max()}"
-    echo(f"{len(shots):,} classes of {each} photos; {encoder}, head {learned.head}")
+    echo(f"{len(shots):,} classes of {each} photos; {encoder}, head {resolved_name(learned.head)}")
     for line in summary(learned):
         echo(line)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def evaluate_run(
     domain: str | None = None,
     way: int | None = None,
     shot: int | None = None,
-    query: int | None = None,
+    query: int | Literal["auto"] | None = None,
     tasks: int | None = None,
     seed: int | None = None,
     skip_small_classes: bool = False,
@@ -53,16 +53,23 @@ def evaluate_run(
     """Score a run, and write the result; returns it and its file.
 
     What is not given comes from the run's recipe; the setting is by default the one for what the model takes.
-    `options` are those of the setting alone. The result on the recipe's own tasks, in the default setting, is
-    the run's `result.json`; others go into `results/`.
+    `options` are those of the setting alone. With the query "auto" there are as many queries as the smallest
+    class has items for, up to the recipe's number. The result on the recipe's own tasks, in the default
+    setting, is the run's `result.json`; others go into `results/`.
     """
     own = setting_of(run)
     recipe, name = read_recipe(run / RECIPE), setting or own
     protocol = make_protocol(name, options or {})
     model = load(run).to(pick_device(device))
-    numbers = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed}
+    numbers = {
+        "way": way,
+        "shot": shot,
+        "query": recipe.evaluate.query if query == "auto" else query,
+        "tasks": tasks,
+        "seed": seed,
+    }
     job = make_job(recipe, model, data, split, domain, skip_small_classes, numbers)
-    check_protocol(protocol, name, job)
+    job = _drawable(job, protocol, name, auto=query == "auto")
     began = time.monotonic()
     outcome = protocol.evaluate(job)
     seconds = time.monotonic() - began
@@ -164,6 +171,30 @@ def make_job(
         skip_small_classes=skip_small_classes,
         given=frozenset(key for key, value in given.items() if value is not None),
     )
+
+
+def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> Job:
+    """The job if its tasks can be drawn; with `auto`, with fewer queries where that makes them so."""
+    try:
+        check_protocol(protocol, name, job)
+    except UserError as error:
+        counts = range(job.spec.query - 1, 0, -1)
+        fewer = (replace(job, spec=replace(job.spec, query=count)) for count in counts)
+        found = next((each for each in fewer if _can_be_drawn(each, protocol, name)), None)
+        if found is None:
+            raise
+        if not auto:
+            raise UserError(f"{error}; --query {found.spec.query} works, and --query auto takes it") from None
+        return found
+    return job
+
+
+def _can_be_drawn(job: Job, protocol: Protocol, name: str) -> bool:
+    try:
+        check_protocol(protocol, name, job)
+    except UserError:
+        return False
+    return True
 
 
 def check_evaluation(recipe: Recipe, model: TaskModel) -> None:

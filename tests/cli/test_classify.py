@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fewset.classify import predicting
+from fewset.classify import background_training, predicting
 from fewset.classify.answers import NONE_OF_THESE
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.journal import Journal
@@ -110,6 +110,26 @@ def test_the_head_is_not_ignored(photos: Path) -> None:
     succeed("fit", photos, "-o", "my.fewset", "--encoder", "tiny", "--head", "centroid")
     assert "head centroid" in succeed("info", "my.fewset")
     assert "unknown classifier head" in fail("fit", photos, "-o", "a", "--encoder", "tiny", "--head", "round")
+
+
+def test_the_background_is_compared_and_kept_in_the_file(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_training, "_STEPS", 3)
+    for number in range(20):
+        colour = np.random.default_rng(number).uniform(30, 220, size=3)
+        Path(f"others/{number}").mkdir(parents=True)
+        for shot in range(10):
+            cells = np.random.default_rng([number, shot]).normal(colour, 40, size=(4, 5, 3)).clip(0, 255)
+            image = Image.fromarray(cells.astype(np.uint8)).resize((40, 32), Image.Resampling.NEAREST)
+            image.save(f"others/{number}/{shot}.png")
+    output = succeed("fit", photos, "-o", "my.fewset", "--encoder", "tiny", "--background", "others")
+    told = "background of 20 classes, 4 of them held out, 3-way 5-shot: FEAT"
+    assert told in output
+    assert told in succeed("info", "my.fewset")
+    assert told in Path("my.fewset.md").read_text().replace("\\", "")
+    message = fail("fit", photos, "-o", "a", "--encoder", "tiny", "--background", photos)
+    assert "the background has 0 classes" in message
 
 
 def test_info_lists_the_classes(classifier: Path) -> None:
