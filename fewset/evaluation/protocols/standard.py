@@ -9,8 +9,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from fewset.evaluation.embedding import evaluating
-from fewset.evaluation.pools import Pool
-from fewset.evaluation.protocols import Job, Outcome, Protocol, register_protocol
+from fewset.evaluation.protocols import Job, Outcome, Pool, Protocol, register_protocol
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.adapters.identity import Identity
 from fewset.models.model import FewShotModel
