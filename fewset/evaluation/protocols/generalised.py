@@ -108,12 +108,11 @@ class GeneralisedProtocol(Protocol):
         constant = calibrate(on_val, self.objective)
         calibrated, uncalibrated = (scores_at(on_test, each) for each in (constant, 0.0))
         trade_off = curve(on_test)
-        scores = dict(vars(calibrated))
-        for name in ("combined", "seen_among_all", "unseen_among_all", "harmonic"):
-            scores[f"uncalibrated_{name}"] = getattr(uncalibrated, name)
+        changed = ("combined", "seen_among_all", "unseen_among_all", "harmonic")
+        scores = calibrated | {f"uncalibrated_{name}": uncalibrated[name] for name in changed}
         queries = f", {self.seen_query} queries a class" if self.seen_query else ""
         return Outcome(
-            calibrated.combined,
+            calibrated["combined"],
             scores,
             fields={"constant": json_number(constant), "curve": trade_off.as_json()},
             notes={
