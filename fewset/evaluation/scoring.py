@@ -61,15 +61,15 @@ def evaluate(
         100.00 ± 0.00 %
     """
     index = ClassIndex(np.asarray(labels), class_names)
-    with evaluating(model):
-        return score_tasks(model, torch.as_tensor(features), index, spec, chunk=chunk, title=title)
+    with evaluating(model) as evaluated:
+        return score_tasks(evaluated, torch.as_tensor(features), index, spec, chunk=chunk, title=title)
 
 
 def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
     """Embed the items of an image set and score tasks on them."""
     features = embed_images(model, images.images, selection.rows)
-    with evaluating(model):
-        return score_tasks(model, features, selection.index, spec)
+    with evaluating(model) as evaluated:
+        return score_tasks(evaluated, features, selection.index, spec)
 
 
 def score_tasks(
@@ -81,7 +81,7 @@ def score_tasks(
     chunk: int | None = None,
     title: str = "",
 ) -> Score:
-    """Score whatever turns support and queries into logits; its modules are to be `evaluating` already."""
+    """Score whatever turns support and queries into logits: a model is to be as `evaluating` gives it."""
     per_task = np.empty(spec.tasks, dtype=np.float32)
     # Drawing a task takes a few numbers for each item of its classes.
     numbers = spec.way * max((spec.shot + spec.query) * features.shape[1], 4 * index.rows.shape[1])

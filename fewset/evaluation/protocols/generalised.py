@@ -176,7 +176,7 @@ def generalised_margins(
     seen_margins = np.empty((spec.tasks, classes, seen_query), dtype=np.float32)
     unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)
     numbers = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
-    with evaluating(model):
+    with evaluating(model) as model:
         results = [seen_margins, unseen_margins]
         for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=results):
             rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(device)

@@ -76,7 +76,7 @@ def naive_margins(
 def test_margins_against_a_loop(adapter: str, adapt_seen: bool) -> None:
     (train, seen), unseen, model = seen_side(), unseen_side(), model_with(adapter)
     found = generalised_margins(model, seen, unseen, SPEC, seen_query=3, adapt_seen=adapt_seen)
-    with evaluating(model):
+    with evaluating(model) as model:
         expected = naive_margins(model, train, seen, unseen, adapt_seen)
     np.testing.assert_allclose(found.seen, expected[0], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(found.unseen, expected[1], rtol=1e-3, atol=1e-4)
@@ -100,7 +100,7 @@ def test_the_constant_is_subtracted_from_the_seen_scores(constant: float) -> Non
     found = scores_at(generalised_margins(model, seen, unseen, SPEC, seen_query=3), constant)
     rows = torch.from_numpy(sample_tasks(ClassIndex(unseen.labels), SPEC, 0, SPEC.tasks))
     seen_rows = torch.from_numpy(sample_every_class(seen.index, 3, SPEC.seed, 0, SPEC.tasks))
-    with evaluating(model):
+    with evaluating(model) as model:
         centres = joint_prototypes(model, seen.prototypes, unseen.features[rows[..., :2]])
         answers = []
         for items in (seen.features[seen_rows], unseen.features[rows[..., 2:]]):
