@@ -22,7 +22,7 @@ from fewset.classify.sorting import Place, check_folders, sort_photos, sorted_to
 from fewset.models.encoders import Encoder
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output
+from fewset.runtime.files import check_output, one_line
 from fewset.runtime.progress import progress
 
 CHUNK = 2 * BATCH
@@ -89,7 +89,7 @@ class Outputs:
     def check(self, learned: Learned, paths: Sequence[Path]) -> None:
         """Refuse, before the work, what cannot be written after it."""
         for path in filter(None, (self.csv, self.json)):
-            check_output(path)
+            check_output(path, paths)
         if self.csv is not None and self.csv == self.json:
             raise UserError(f"--csv and --json are both {self.csv}; choose two files")
         if self.folder is not None:
@@ -118,7 +118,7 @@ class Summary:
             return
         self.unreadable += 1
         if len(self.problems) < _LISTED:
-            self.problems.append(f"{row['file']}: {row['problem']}")
+            self.problems.append(f"{one_line(row['file'])}: {row['problem']}")
 
 
 def predict_to(

@@ -10,6 +10,7 @@ from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import console, echo, make_table, print_warning, resumable
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import check_output, file_digest, one_line, write_text
 
 if TYPE_CHECKING:
     from fewset.classify.journal import Row
@@ -65,11 +66,10 @@ def fit(
     from fewset.classify.classifier import FewShotClassifier
     from fewset.classify.transformer import chosen_encoder
     from fewset.runtime import distributed
-    from fewset.runtime.files import check_output, write_text
 
     card = card or out.with_name(f"{out.name}.md")
     for path in (out, card):
-        check_output(path)
+        check_output(path, [photos])
     chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* was left out: ")  # told below
@@ -129,7 +129,6 @@ def predict(
     from fewset.classify.predicting import Outputs, predict_to
     from fewset.classify.sorting import link, move
     from fewset.runtime.devices import pick_device
-    from fewset.runtime.files import file_digest
 
     pick_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:
@@ -212,13 +211,14 @@ def _print_answers(predictor: "Predictor", paths: list[Path]) -> None:
 
 
 def _in_words(row: "Row") -> str:
+    file = one_line(row["file"])
     if row["problem"] is not None:
-        return f"{row['file']}: cannot be read: {row['problem']}"
+        return f"{file}: cannot be read: {row['problem']}"
     best, *others = (f"{label} {100 * share:.0f} %" for label, share in row["top"] if share >= _TOLD)
     if row["class"] != row["top"][0][0]:
         best, others = row["class"], [best, *others]
     more = f" ({', '.join(others)})" if others else ""
-    return f"{row['file']}: {best}{more}, nearest {row['nearest']}"
+    return f"{file}: {best}{more}, nearest {row['nearest']}"
 
 
 def _print_summary(summary: "Summary", outputs: "Outputs") -> None:
