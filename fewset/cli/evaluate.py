@@ -123,15 +123,13 @@ def evaluate(
     Example: `fewset eval runs/strokes-feat --way 10 --shot 5`
     """
     start(plugin)
-    from fewset.experiments.evaluate import evaluate_run, protocol_options, setting_of
+    from fewset.experiments.evaluate import evaluate_run
     from fewset.experiments.zoo import run_of
 
-    directory = run_of(run, RUNS)
-    name = setting or setting_of(directory)
     result, file = evaluate_run(
-        directory,
-        setting=name,
-        options=protocol_options(name, options or {}),
+        run_of(run, RUNS),
+        setting=setting,
+        options=options,
         data=data,
         split=split,
         domain=domain,

@@ -74,7 +74,7 @@ class Job:
     """Whether the data are those that the model was trained on."""
     skip_small_classes: bool = False
     given: frozenset[str] = frozenset()
-    """Which of split, domain, way, shot, query, tasks and seed the user chose; the rest is the recipe's."""
+    """Which of data, split, domain, way, shot, query, tasks and seed were given; the rest is the recipe's."""
 
     @property
     def embedding_model(self) -> FewShotModel:
