@@ -57,7 +57,7 @@ def measure(
     echo(f"written: {write_page(plan, out)}")
 
 
-@commands.command("measure-background")
+@commands.command("measure-gain")
 def measure_background(
     kind: Annotated[str, typer.Argument(help="The layout of the source, as for `fewset data import`.")],
     source: Annotated[Path, typer.Argument(help="A directory or zip file.")],
@@ -72,7 +72,7 @@ def measure_background(
 ) -> None:
     """Measure what `fewset fit --background` gains: FEAT, learned from the classes of one split, on another.
 
-    Example: `fewset measure-background cub cub.zip -o docs/classifier/background/cub.json`
+    Example: `fewset measure-gain cub cub.zip -o docs/classifier/background/cub.json`
     """
     start(plugin)
     from fewset.classify.measure.background_gain import measure_background as measured
