@@ -218,7 +218,8 @@ def _in_words(row: "Row") -> str:
     if row["class"] != row["top"][0][0]:
         best, others = row["class"], [best, *others]
     more = f" ({', '.join(others)})" if others else ""
-    return f"{file}: {best}{more}, nearest {row['nearest']}"
+    nearest = f", nearest {row['nearest']}" if row["nearest"] else ""
+    return f"{file}: {best}{more}{nearest}"
 
 
 def _print_summary(summary: "Summary", outputs: "Outputs") -> None:
