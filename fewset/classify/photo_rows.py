@@ -74,7 +74,7 @@ class _Look(NamedTuple):
 def _look(photo: Photo, size: int, thumbnails: bool) -> _Look:
     try:
         image = decode_photo(photo.read(), size)
-    except (BadImage, OSError) as error:
+    except (BadImage, OSError, ValueError) as error:  # ValueError: a path that no system has
         return _Look(None, problem=str(error))
     return _Look(image, _thumbnail(image), fingerprint(image)) if thumbnails else _Look(image)
 

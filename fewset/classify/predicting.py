@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fewset.classify.answer_files import answer_row, write_csv, write_lines
 from fewset.classify.answering import answered
-from fewset.classify.journal import Heading, Journal, Row, begin, check_same, reopen
+from fewset.classify.journal import Heading, Journal, Row, alone, begin, check_same, reopen
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import BATCH, PhotoRow, photo_rows
 from fewset.classify.photos import Listing, Photo, opened_paths
@@ -125,7 +125,15 @@ def predict_to(
     predictor: Predictor, classifier_digest: str, paths: Sequence[Path], outputs: Outputs, resume: bool
 ) -> Summary:
     """Answer all photos and write the outputs, which must be some; with `resume` a stopped run goes on."""
+    assert outputs.journal is not None
     outputs.check(predictor.learned, paths)
+    with alone(outputs.journal):
+        return _predict_to(predictor, classifier_digest, paths, outputs, resume)
+
+
+def _predict_to(
+    predictor: Predictor, classifier_digest: str, paths: Sequence[Path], outputs: Outputs, resume: bool
+) -> Summary:
     # Photos that help to classify each other are answered all at once, or not at all.
     chunk = sys.maxsize if predictor.together else CHUNK
     journal = distributed.on_main_process(lambda: _stopped(outputs, resume, chunk))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from PIL import Image
 
 from fewset.classify import background_training, predicting, transformer
@@ -199,10 +200,12 @@ def test_a_folder_a_zip_file_a_table_and_files_give_the_same_answers(classifier:
 
 
 def test_a_listed_photo_that_is_not_there_is_a_row_with_its_reason(classifier: Path, inbox: Path) -> None:
-    Path("listed.csv").write_text(f"path\nabsent.jpg\n{inbox}/noise.png\n")
-    succeed("predict", classifier, "listed.csv", "--csv", "a.csv")
-    absent, there = read("a.csv")
+    Path("listed.csv").write_text(f"path\nabsent.jpg\nim\0possible.jpg\ninbox\n{inbox}/noise.png\n")
+    succeed("predict", classifier, "listed.csv", "--json", "a.json")
+    absent, impossible, folder, there = json.loads(Path("a.json").read_text())
     assert "No such file" in absent["problem"]
+    assert "null byte" in impossible["problem"]
+    assert "not a regular file" in folder["problem"]
     assert there["class"]
 
 
@@ -321,6 +324,13 @@ def test_a_run_in_which_photos_help_each_other_starts_anew(
     assert fewset(*words, "b.csv").exit_code == 130
     succeed(*words, "b.csv", "--resume")
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+
+
+def test_two_runs_do_not_write_one_file(classifier: Path, inbox: Path) -> None:
+    with FileLock(".a.csv.partial.lock"):
+        assert "another run writes a.csv.partial now" in fail("predict", classifier, inbox, "--csv", "a.csv")
+    succeed("predict", classifier, inbox, "--csv", "a.csv")
+    assert not list(Path().glob(".*.lock"))
 
 
 def test_resume_needs_something_to_go_on_with(classifier: Path, inbox: Path) -> None:
