@@ -89,6 +89,15 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def write_page(path: Path, text: str, command: str, *, check: bool = False) -> Path:
+    """Write a page that a `command` makes from files; with `check` only refuse one that is not this text."""
+    if not check:
+        write_text(path, text)
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        raise UserError(f"{path} is not what the files give; make it anew with `{command}`")
+    return path
+
+
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
