@@ -326,6 +326,12 @@ def test_a_run_in_which_photos_help_each_other_starts_anew(
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
 
 
+def test_a_log_without_its_run_is_not_believed(classifier: Path, inbox: Path) -> None:
+    Path("sorted.partial.moves").write_text('"sorted/grass/20.png"\n' * 11)
+    succeed("predict", classifier, inbox, "--move-to", "sorted")
+    assert tree("inbox") == ["broken.jpg"]
+
+
 def test_two_runs_do_not_write_one_file(classifier: Path, inbox: Path) -> None:
     with FileLock(".a.csv.partial.lock"):
         assert "another run writes a.csv.partial now" in fail("predict", classifier, inbox, "--csv", "a.csv")
