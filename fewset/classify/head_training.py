@@ -85,16 +85,18 @@ def train_equivariant(
     steps: int = 50,
     start: Scalars | None = None,
     after_step: Callable[[int, float], None] | None = None,
+    device: torch.device | None = None,
 ) -> Scalars:
     """Scalars that make the answers to the tasks' queries right, and likely.
 
     The tasks of all domains have 5 to 64 ways and 1 or 5 shots. The loss of each kind is divided by that of
-    the ridge head at its best scale, so that hard domains do not decide. `after_step` is told the step and its loss.
+    the ridge head at its best scale, so that hard domains do not decide. `after_step` is told the step and
+    its loss.
     """
-    pool = [tasks for domain in domains for tasks in _pool(domain, seed)]
+    pool = [tasks for domain in domains for tasks in _pool(domain, seed, device)]
     if not pool:
         raise UserError(f"no domain has {_SIZES[0][0]} classes of 7 items or more; give larger tables")
-    scalars = {name: value.float() for name, value in (start or Scalars()).tensors().items()}
+    scalars = {name: value.float().to(device) for name, value in (start or Scalars()).tensors().items()}
     learning = [value.requires_grad_() for name, value in scalars.items() if name not in FROZEN]
     optimiser = torch.optim.Adam(learning, lr=_RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
@@ -114,16 +116,16 @@ def train_equivariant(
     return parse(Scalars, {name: _plain(value) for name, value in scalars.items()})
 
 
-def _pool(domain: Domain, seed: int) -> list[_Tasks]:
+def _pool(domain: Domain, seed: int, device: torch.device | None) -> list[_Tasks]:
     """Tasks of every size that the domain has the classes and items for."""
     index = ClassIndex(domain.labels)
-    table = signed_power(torch.from_numpy(domain.features), EquivariantHead.power)
+    table = signed_power(torch.from_numpy(domain.features).to(device), EquivariantHead.power)
     found = []
     for way, shot, count in _SIZES:
         query = min(10 if way == 5 else 6, int(index.shots.min()) - shot)
         if way <= len(index.classes) and query > 0:
             spec = TaskSpec(way, shot, query, count, seed)
-            rows = torch.from_numpy(sample_tasks(index, spec, 0, count))
+            rows = torch.from_numpy(sample_tasks(index, spec, 0, count)).to(device)
             found.append(_tasks(table[rows], shot))
     return found
 

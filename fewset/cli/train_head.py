@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import PluginOption
+from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import echo
 from fewset.cli.start import start
 
@@ -21,6 +21,7 @@ def train_head(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file of the scalars, JSON.")],
     seed: Annotated[int, typer.Option(help="Draws the tasks.")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="Of the optimiser.")] = 50,
+    device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
     """Learn the scalars of the equivariant head of the classifier, on tasks of several domains.
@@ -30,8 +31,10 @@ def train_head(
     start(plugin)
     from fewset.classify.head_training import read_domain, train_equivariant, write_scalars
 
+    from fewset.runtime.devices import pick_device
+
     domains = [read_domain(table) for table in tables]
-    scalars = train_equivariant(domains, seed, steps, after_step=_tell)
+    scalars = train_equivariant(domains, seed, steps, after_step=_tell, device=pick_device(device))
     write_scalars(scalars, tables, seed, steps, out)
     echo(f"written: {out}")
 
