@@ -30,7 +30,6 @@ def train_head(
     """
     start(plugin)
     from fewset.classify.head_training import read_domain, train_equivariant, write_scalars
-
     from fewset.runtime.devices import pick_device
 
     domains = [read_domain(table) for table in tables]
