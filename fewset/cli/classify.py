@@ -1,6 +1,7 @@
 """Classifiers from a few photos a class: make one, ask it, look at it."""
 
 import warnings
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -158,13 +159,19 @@ def info(classifier: ClassifierArgument) -> None:
     Example: `fewset info my.fewset`
     """
     from fewset.classify.file import load_classifier
+    from fewset.classify.rejection import SHARE
 
-    learned, _ = load_classifier(classifier)
+    learned, share = load_classifier(classifier)
     table = make_table("class", "photos", title=classifier.name)
     for label, shots in zip(learned.support.classes, learned.support.shots, strict=True):
         table.add_row(str(label), f"{shots:,}")
     console.print(table)
     _print_learned(learned)
+    if learned.encoder is not None:
+        echo(f"digest of the encoder: {learned.encoder.digest}")
+    limit = learned.threshold(SHARE if share is None else share)
+    if isfinite(limit):
+        echo(f"with --reject a photo is none of these where its closeness is below {limit:.3f}")
 
 
 def _predictor(

@@ -142,7 +142,12 @@ def test_info_lists_the_classes(classifier: Path) -> None:
     for label in CLASSES:
         assert f"│ {label:8} │ 5      │" in output
     assert "encoder tiny" in output
-    assert FewShotClassifier.load(classifier, encoder=TinyEncoder()).trust_.in_words in output
+    assert f"digest of the encoder: {TinyEncoder().digest}" in output
+    learned = FewShotClassifier.load(classifier, encoder=TinyEncoder()).learned_
+    assert learned.trust.in_words in output
+    assert f"its closeness is below {learned.threshold(0.05):.3f}" in output
+    succeed("fit", write_photos(Path("few"), 1), "-o", "one.fewset", "--encoder", "tiny")
+    assert "closeness" not in succeed("info", "one.fewset")
 
 
 # predict
