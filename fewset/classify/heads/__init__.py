@@ -24,7 +24,7 @@ from torch import Tensor
 from fewset.runtime.registry import Registry
 from fewset.tasks.episode import class_major_labels
 
-DEFAULT = "ridge"
+DEFAULT = "equivariant"
 
 
 class Solution(NamedTuple):
