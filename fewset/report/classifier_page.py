@@ -11,7 +11,14 @@ from fewset.tasks.scores import Difference
 
 _INTRODUCTION = """# How good the classifier is
 
-`fewset measure` makes this page from the files beside it. No number is written by hand.
+`fewset measure` makes this page; its files are in `docs/classifier`, and no number is written by hand:
+
+```
+fewset measure docs/classifier/plan.toml --data FOLDER
+```
+
+The folder holds the sets that `plan.toml` names. For your own photos write such a plan: a name, a title, the
+kind of the source (`folder` is a folder a class) and the source of each set.
 
 Each set is embedded once, by the encoder that is named at the end. A task has a few labelled images of some
 of the classes, and queries of the same classes. Accuracy is the share of queries that are classified rightly,

@@ -1,5 +1,6 @@
 """The page of `fewset measure`."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,3 +125,34 @@ def test_measured_from_the_command_line(plan: Path, tmp_path: Path) -> None:
     (tmp_path / "out.md").unlink()
     assert str(write_page(plan, plan.parent)) in succeed(*words, "--draw").replace("\n", "")
     assert (tmp_path / "out.md").read_text(encoding="utf-8") == page
+
+
+# What is kept in docs/
+
+
+def kept() -> list[Measurement]:
+    plan = read_plan(DOCS / "classifier" / "plan.toml")
+    return [read_measurement(DOCS / "classifier" / f"{each.name}.json") for each in plan.sets]
+
+
+def test_the_kept_page_is_what_the_files_give() -> None:
+    page = (DOCS / "classifier.md").read_text(encoding="utf-8")
+    assert page == measured_page(DOCS / "classifier" / "plan.toml", DOCS / "classifier")
+
+
+def test_every_kept_number_says_how_it_was_made() -> None:
+    for measured in kept():
+        assert re.fullmatch(r"[0-9a-f]{40}", measured.commit)
+        assert re.fullmatch(r"[0-9a-f]{64}", measured.images_digest)
+        assert measured.encoder_digest == kept()[0].encoder_digest
+        assert measured.command == "fewset measure docs/classifier/plan.toml --data /work/shared/data"
+        assert measured.trust.tasks == 1_000
+        for cell in measured.cells:
+            assert cell.tasks == {5: 10_000, 20: 1_000}.get(cell.way, 100)
+            assert {"centroid", "ridge", "logistic", measured.default} <= set(cell.accuracy)
+
+
+def test_kept_sketches_of_one_photo_are_apart() -> None:
+    """3 photos a class at least: at 1 shot two are left for queries."""
+    sketches = next(each for each in kept() if each.planned.name == "sketchy-sketches")
+    assert [cell.query for cell in sketches.cells if cell.shot == 1] == [2, 2]
