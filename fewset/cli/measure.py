@@ -43,7 +43,7 @@ def measure(
     start(plugin)
     from fewset.classify.measure.measurement import measure_set, read_plan, write_measurement
     from fewset.experiments.run_encoder import load_encoder
-    from fewset.report.classifier_page import write_page
+    from fewset.report.classifier_page import write_measured_page
 
     planned = {each.name: each for each in read_plan(plan).sets}
     for name in only or ():
@@ -54,7 +54,7 @@ def measure(
         for name in only or planned:
             measured = measure_set(planned[name], data, loaded, seed, tasks, echo)
             write_measurement(measured, out / f"{name}.json")
-    echo(f"written: {write_page(plan, out)}")
+    echo(f"written: {write_measured_page(plan, out)}")
 
 
 @commands.command("measure-gain")

@@ -1,7 +1,6 @@
 """The page of `fewset measure`."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from fewset.classify.measure.measurement import (
     read_plan,
     write_measurement,
 )
-from fewset.report.classifier_page import measured_page, write_page
+from fewset.report.classifier_page import measured_page, write_measured_page
 from fewset.runtime.errors import UserError
 from tests.helpers.command_line import fail, succeed
 from tests.helpers.measured import write_many_classes
@@ -103,10 +102,20 @@ def test_the_page_says_what_the_files_have(plan: Path) -> None:
     assert "At worst it is -0.60 (Many *classes*, 5-way 5-shot); it is more than 0.3 behind in 1." in page
 
 
+def test_words_and_bars_are_those_of_the_plan(plan: Path) -> None:
+    write_measurement(measurement(plan), plan.parent / "many.json")
+    plan.write_text(PLAN.replace("61.5", "63").replace("A note on one.", "Another note."))
+    page = measured_page(plan, plan.parent)
+    assert "| 5-way 1-shot | at least 63 | 62.34 | no |" in page
+    assert "Another note." in page
+    plan.write_text(PLAN.replace('"photos"', '"others"'))
+    with pytest.raises(UserError, match=r"was measured on .*'photos'.*the plan has .*'others'"):
+        measured_page(plan, plan.parent)
+
+
 def test_a_bar_for_nothing_is_refused(plan: Path) -> None:
-    measured = measurement(plan)
-    measured = replace(measured, planned=replace(measured.planned, bars={"7-way 1-shot": 3.0}))
-    write_measurement(measured, plan.parent / "many.json")
+    write_measurement(measurement(plan), plan.parent / "many.json")
+    plan.write_text(PLAN.replace("5-way 1-shot", "7-way 1-shot"))
     with pytest.raises(UserError, match="a bar for '7-way 1-shot'"):
         measured_page(plan, plan.parent)
 
@@ -123,7 +132,7 @@ def test_measured_from_the_command_line(plan: Path, tmp_path: Path) -> None:
     page = (tmp_path / "out.md").read_text(encoding="utf-8")
     assert page == measured_page(plan, plan.parent)
     (tmp_path / "out.md").unlink()
-    assert str(write_page(plan, plan.parent)) in succeed(*words, "--draw").replace("\n", "")
+    assert str(write_measured_page(plan, plan.parent)) in succeed(*words, "--draw").replace("\n", "")
     assert (tmp_path / "out.md").read_text(encoding="utf-8") == page
 
 

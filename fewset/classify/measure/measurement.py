@@ -56,6 +56,11 @@ class PlannedSet:
     notes: tuple[str, ...] = ()
     bars: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def images(self) -> tuple[str | int | None, ...]:
+        """What decides on the images and the queries."""
+        return self.kind, self.source, self.split, self.domain, self.query
+
 
 @dataclass(frozen=True)
 class Plan:
