@@ -69,6 +69,8 @@ def fit(
     from fewset.runtime import distributed
 
     card = card or out.with_name(f"{out.name}.md")
+    if card == out:
+        raise UserError(f"-o and --card are both {out}; choose two files")
     for path in (out, card):
         check_output(path, [photos])
     chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for

@@ -507,6 +507,7 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
         (["fit", "photos", "-o", "absent/a"], "there is no directory absent to write a into"),
         (["fit", "photos", "-o", "empty"], "empty is a directory, expected a file"),
         (["fit", "photos", "-o", "a", "--card", "absent/a.md"], "there is no directory absent"),
+        (["fit", "photos", "-o", "a", "--card", "a"], "-o and --card are both a"),
         (["predict", "my.fewset", "absent"], "absent does not exist"),
         (["predict", "my.fewset", "empty"], "there are no photos in empty"),
         (["predict", "my.fewset", "my.fewset"], "neither a directory nor a complete zip file"),
