@@ -205,7 +205,8 @@ def _print_learned(learned: "Learned") -> None:
     encoder = "rows of features" if learned.encoder is None else f"encoder {learned.encoder.id}"
     shots = learned.support.shots
     each = f"{shots.min()}" if shots.min() == shots.max() else f"{shots.min()} to {shots.max()}"
-    echo(f"{len(shots):,} classes of {each} photos; {encoder}, head {resolved_name(learned.head)}")
+    photos = "photo" if shots.max() == 1 else "photos"
+    echo(f"{len(shots):,} classes of {each} {photos}; {encoder}, head {resolved_name(learned.head)}")
     for line in summary(learned):
         echo(line)
 

@@ -94,6 +94,7 @@ def test_fit_says_how_far_to_trust_it(photos: Path) -> None:
 @pytest.mark.parametrize("shots", [1, 2])
 def test_with_one_or_two_photos_there_is_no_accuracy(shots: int) -> None:
     output = succeed("fit", write_photos(Path("few"), shots), "-o", "my.fewset", "--encoder", "tiny")
+    assert output.startswith("3 classes of 1 photo;" if shots == 1 else "3 classes of 2 photos;")
     assert "leave-one-out is not usable with 1 or 2 photos a class" in output
     assert " right" not in output
 
