@@ -83,11 +83,12 @@ def _section(file: Path) -> str:
     if record.get("format") != FORMAT:
         raise UserError(f"{file} has format {record.get('format')!r}, expected {FORMAT}; measure it again")
     machine: dict[str, Any] = record["machine"]
+    threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     device = machine.get("device", "cpu")  # records of earlier versions are all of a CPU
     origin = (
         f"`{record['command']}`, {record['repetitions']} repetitions; commit {record['commit'][:10]}, "
         f"torch {machine['torch']}, {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['threads']} threads{'' if device == 'cpu' else f', {device}'}.\n"
+        f"{threads}{'' if device == 'cpu' else f', {device}'}.\n"
     )
     return "\n".join(
         [f"## {file.stem}\n", *(markdown_text(table) for table in record_tables(record)), origin]
