@@ -1,4 +1,10 @@
-"""Learning the scalars of the equivariant head, on tasks of tables of features."""
+"""Learning the scalars of the equivariant head, on tasks of tables of features.
+
+The shipped ones are from features of efficientnet-lite0: of 40 images of each of miniImageNet's 64 train
+classes, of CUB's 100 train classes (whole boxes), and of edge drawings of 25 and 15 images a class of these.
+A drawing is the image in grey with Pillow's GaussianBlur(1), FIND_EDGES, 2 pixels cut off each side,
+inverted, and autocontrast(cutoff=1). They were chosen on validation classes of the same sets, drawn and not.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

@@ -11,8 +11,8 @@ narrower than objects, and drawings narrower than photographs.
 3. a logistic regression of scikit-learn's C = e^penalty without intercept, scaled to weights of length 1;
 4. the two are mixed by sigmoid(mix · f), and the logits multiplied by e^(scale · f).
 
-Prototypes that attend to each other (`alpha` and `tau` of earlier measurements) gained nothing beside these
-on validation classes, and are left out.
+Prototypes that push each other apart by attention were tried beside these and gained nothing on validation
+classes, so they are left out.
 """
 
 import json
