@@ -12,7 +12,7 @@ from fewset.classify.background import Background, Comparison
 from fewset.classify.background_training import learn_background
 from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.heads import episode_membership, find_classifier_head, solved_episode
+from fewset.classify.heads import episode_membership, solved_episode
 from fewset.classify.leave_one_out import left_out_logits
 from fewset.classify.linear import prepared
 from fewset.classify.support import support_of_rows
@@ -37,7 +37,7 @@ def taught() -> Background:
 def random_head(dim: int) -> AdaptedHead:
     """With weights that adapt, as training would leave them."""
     torch.manual_seed(0)
-    head = AdaptedHead(dim, find_classifier_head("ridge"))
+    head = AdaptedHead(dim)
     for parameter in head.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     return head.finished()
