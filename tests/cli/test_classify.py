@@ -24,7 +24,7 @@ from fewset.models.encoders import register_encoder
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.command_line import fail, fewset, fewset_in_a_new_process, succeed
 from tests.helpers.photos import CLASSES, PLUGIN, TinyEncoder, photo, write_photos
-from tests.runtime.test_distributed import succeed as torchrun
+from tests.helpers.processes import succeed as torchrun
 
 
 @pytest.fixture(autouse=True)

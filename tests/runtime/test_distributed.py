@@ -4,11 +4,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,46 +24,7 @@ from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from tests.helpers import work
 from tests.helpers.features import make_table
-
-ROOT = Path(__file__).parents[2]
-LIMIT = 200  # seconds: many times what a launch takes, for a machine that is busy with other things
-
-
-@contextmanager
-def launched(processes: int, *words: object) -> Iterator[subprocess.Popen[str]]:
-    """torchrun with so many processes; none of them outlives the block."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes]
-    process = subprocess.Popen(
-        [str(word) for word in (*command, *words)],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    watch = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
-    watch.start()
-    try:
-        with process:
-            try:
-                yield process
-            finally:
-                process.terminate()
-    finally:
-        watch.cancel()
-
-
-def torchrun(processes: int, *words: object) -> subprocess.CompletedProcess[str]:
-    with launched(processes, *words) as process:
-        out, err = process.communicate(timeout=LIMIT)
-    return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-
-def succeed(processes: int, *words: object) -> str:
-    done = torchrun(processes, *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
+from tests.helpers.processes import ROOT, launched, succeed, torchrun
 
 MODEL = {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}, "adapter": "attention"}
 STILL = {"adapter_options": {"attention_dropout": 0.0, "dropout": 0.0}}
