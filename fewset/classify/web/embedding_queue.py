@@ -52,7 +52,6 @@ class EmbeddingQueue:
             self._waiting += len(photos)
         rows: list[Future[PhotoRow]] = [Future() for _ in photos]
         for photo, row in zip(photos, rows, strict=True):
-            row.add_done_callback(self._leave)
             self._pool.submit(self._look, photo, row)
         return rows
 
@@ -62,19 +61,25 @@ class EmbeddingQueue:
         self._decoded.put(None)
         self._worker.join()
 
-    def _leave(self, _: "Future[PhotoRow]") -> None:
+    def _leave(self, pixels: int = 0) -> None:
+        """A photo waits no longer; called before its row is handed out, so that whoever has it may go on."""
         with self._space:
             self._waiting -= 1
+            self._pixels -= pixels
+            self._space.notify_all()
 
     def _look(self, photo: Photo, row: "Future[PhotoRow]") -> None:
         if not row.set_running_or_notify_cancel():
-            return  # the client is gone
+            self._leave()  # the client is gone
+            return
         try:
             look = look_at(photo, self.encoder.input_size)
         except Exception as error:
+            self._leave()
             row.set_exception(error)
             return
         if look.image is None:
+            self._leave()
             row.set_result(look.unreadable(self.encoder.dim))
             return
         pixels = look.image.width * look.image.height
@@ -87,16 +92,15 @@ class EmbeddingQueue:
         while (first := self._decoded.get()) is not None:
             batch = [first, *self._more(BATCH - 1)]
             try:
-                images = [decoded.look.image for decoded in batch if decoded.look.image is not None]
-                for decoded, features in zip(batch, self.encoder(images), strict=True):
-                    decoded.row.set_result(decoded.look.row(features))
+                embedded = list(self.encoder([each.look.image for each in batch if each.look.image]))
             except Exception as error:
                 for decoded in batch:
-                    if not decoded.row.done():
-                        decoded.row.set_exception(error)
-            with self._space:
-                self._pixels -= sum(decoded.pixels for decoded in batch)
-                self._space.notify_all()
+                    self._leave(decoded.pixels)
+                    decoded.row.set_exception(error)
+                continue
+            for decoded, features in zip(batch, embedded, strict=True):
+                self._leave(decoded.pixels)
+                decoded.row.set_result(decoded.look.row(features))
 
     def _more(self, count: int) -> list[_Decoded]:
         """What is waiting right now, and no more than `count`."""

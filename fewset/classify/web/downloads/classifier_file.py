@@ -9,7 +9,7 @@ from fewset.classify.web.workbench import Moment
 
 @register_download("classifier")
 def classifier_file(moment: Moment, folder: Path) -> Path:
-    """Classifier (my.fewset)."""
+    """Download classifier."""
     path = folder / "my.fewset"
     save_classifier(moment.ready(), moment.album.share, path)
     return path

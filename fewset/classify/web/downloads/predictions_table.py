@@ -13,7 +13,7 @@ _DIGITS = 4
 
 @register_download("predictions")
 def predictions_table(moment: Moment, folder: Path) -> Path:
-    """Predictions (CSV)."""
+    """Download predictions (CSV)."""
     answers = moment.answers([photo.row for photo in moment.tried])
     likeliest = [f"{what}_{number}" for number in range(1, TOP + 1) for what in ("class", "probability")]
     path = folder / "predictions.csv"

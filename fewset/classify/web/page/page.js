@@ -70,7 +70,7 @@ function showActions(state) {
   byId("made-with").textContent = `made with the encoder ${state.encoder}`;
   const ready = Boolean(state.trust);
   byId("downloads").replaceChildren(...state.downloads.map(({ name, title }) =>
-    make("button", { type: "button", class: name === "classifier" ? "primary" : "", disabled: !ready,
+    make("button", { type: "button", class: name === "classifier" ? "primary" : null, disabled: !ready,
       id: `download-${name}`, onclick: () => download(name) }, title)));
 }
 
