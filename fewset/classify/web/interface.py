@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
+from starlette.datastructures import UploadFile as UploadedFile  # what really comes
 
 from fewset.classify.class_names import LONGEST
 from fewset.classify.photo_rows import PhotoRow
@@ -214,10 +215,10 @@ class Interface:
         return await asyncio.gather(*(asyncio.wrap_future(row) for row in self.queue.submit(photos)))
 
 
-def uploaded(files: Sequence[UploadFile]) -> list[Photo]:
+def uploaded(files: Sequence[UploadedFile]) -> list[Photo]:
     """Files that came with a request. Their names are shown, and are never paths."""
 
-    def read(file: UploadFile) -> bytes:
+    def read(file: UploadedFile) -> bytes:
         if (file.size or 0) > LARGEST:
             raise OSError(f"file of {file.size} bytes, more than the limit of {LARGEST}")
         return file.file.read()

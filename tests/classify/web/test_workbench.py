@@ -38,7 +38,8 @@ def test_steps_of_an_album_leave_it_as_it_was() -> None:
     one, two = (NumberedPhoto(number, row) for number, row in enumerate(rows("grass", 0, 1)))
     empty = Album()
     album = empty.with_class(" meadow ").with_photos("meadow", [one]).with_photos("lawn", [two])
-    assert empty.classes == () and album.classes == ("meadow", "lawn")
+    assert empty.classes == ()
+    assert album.classes == ("meadow", "lawn")
     assert [photo.label for photo in album.moved([0], "lawn").photos] == ["lawn", "lawn"]
     assert [photo.label for photo in album.renamed("meadow", "field").photos] == ["field", "lawn"]
     assert album.without_photos([1]).classes == ("meadow", "lawn")
@@ -68,7 +69,8 @@ def test_what_is_not_possible_changes_nothing(step: Callable[[Album], Album], co
     with pytest.raises(UserError, match=complaint):
         bench.change("a step", step)
     after = bench.moment()
-    assert after.album is before.album and after.undo == before.undo
+    assert after.album is before.album
+    assert after.undo == before.undo
 
 
 def test_every_step_can_be_undone_in_turn() -> None:
