@@ -7,21 +7,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fewset.classify.classifier import FewShotClassifier
-    from fewset.classify.transformer import embed
-    from fewset.data.images.importing import import_set
-    from fewset.data.images.store import open_set
-    from fewset.evaluation.scoring import evaluate
-    from fewset.experiments.authors import load_authors_checkpoint
-    from fewset.experiments.weights import load
-    from fewset.experiments.zoo import list_models
-    from fewset.models.adapters import register_adapter
-    from fewset.models.backbones import register_backbone
-    from fewset.models.encoders import register_encoder
-    from fewset.models.heads import register_head
-    from fewset.models.model import FewShotModel
-    from fewset.tasks.scores import Difference, Score, compare
-    from fewset.tasks.spec import TaskSpec
+    from fewset.classify.classifier import FewShotClassifier as FewShotClassifier
+    from fewset.classify.transformer import embed as embed
+    from fewset.data.images.importing import import_set as import_set
+    from fewset.data.images.store import open_set as open_set
+    from fewset.evaluation.scoring import evaluate as evaluate
+    from fewset.experiments.authors import load_authors_checkpoint as load_authors_checkpoint
+    from fewset.experiments.weights import load as load
+    from fewset.experiments.zoo import list_models as list_models
+    from fewset.models.adapters import register_adapter as register_adapter
+    from fewset.models.backbones import register_backbone as register_backbone
+    from fewset.models.encoders import register_encoder as register_encoder
+    from fewset.models.heads import register_head as register_head
+    from fewset.models.model import FewShotModel as FewShotModel
+    from fewset.tasks.scores import Difference as Difference
+    from fewset.tasks.scores import Score as Score
+    from fewset.tasks.scores import compare as compare
+    from fewset.tasks.spec import TaskSpec as TaskSpec
 
 __version__ = "0.1.0"
 
@@ -45,25 +47,7 @@ _HOME = {
     "register_head": "fewset.models.heads",
 }
 
-__all__ = [
-    "Difference",
-    "FewShotClassifier",
-    "FewShotModel",
-    "Score",
-    "TaskSpec",
-    "compare",
-    "embed",
-    "evaluate",
-    "import_set",
-    "list_models",
-    "load",
-    "load_authors_checkpoint",
-    "open_set",
-    "register_adapter",
-    "register_backbone",
-    "register_encoder",
-    "register_head",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

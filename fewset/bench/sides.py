@@ -23,7 +23,6 @@ from fewset.data.images.decoding import decode, encode
 from fewset.data.images.importing import import_set
 from fewset.data.images.store import ImageSet, Selection, open_set
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
@@ -108,7 +107,7 @@ class Engine(Scoring):
         features = embed_images(self.model, self.images.images, self.selection.rows)
         embedded = clock(self.model)
         with evaluating(self.model):
-            score = score_tasks(self.model, features, class_index(self.selection), self.spec)
+            score = score_tasks(self.model, features, self.selection.index, self.spec)
         return {
             "seconds": clock(self.model) - began,
             "embedding_seconds": embedded - began,
@@ -126,7 +125,7 @@ class Published(Scoring):
     def __init__(self, each: int, **options: Any) -> None:
         super().__init__(**options)
         self.each, self.done = each, 0
-        self.index = class_index(self.selection)
+        self.index = self.selection.index
         self.model = PlainModel(self.model).eval()
 
     def __call__(self) -> Repetition:

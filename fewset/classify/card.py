@@ -15,7 +15,13 @@ _LISTED = 10
 def summary(learned: Learned) -> list[str]:
     """The findings, one a line, the most important first."""
     trust = learned.trust
-    lines = [trust.in_words]
+    lines = [
+        f"accuracy by leave-one-out, {trust.right:,} of {trust.tested:,} right; {trust.in_words}"
+        if trust.tested
+        else f"leave-one-out is not usable with 1 or 2 photos a class; {trust.in_words}"
+    ]
+    if learned.background is not None:
+        lines.append(learned.background.comparison.in_words)
     if trust.tested and trust.untested:
         lines.append(
             f"not tested, with fewer than {LEAST_SHOTS} different photos: {_classes(learned, trust.untested)}"

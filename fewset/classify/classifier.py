@@ -12,14 +12,15 @@ from jaxtyping import Bool, Float, Float32
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 
 from fewset.classify.answering import answered
 from fewset.classify.answers import Answer, none_label, plain_label, top_classes
+from fewset.classify.background import Background
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import Photo, is_photos, opened_classes, opened_photos
-from fewset.classify.rejection import SHARE
+from fewset.classify.rejection import rejected_share
 from fewset.classify.support import Support, support_of_photos, support_of_rows
 from fewset.classify.together import warn_if_not_advised
 from fewset.classify.transformer import chosen_encoder, readable_features
@@ -36,11 +37,15 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array of numbers is rows of features, whatever the encoder.
 
     After `fit` there are `classes_`, `n_features_in_`, `learned_` (the labelled photos and what was learned),
-    `trust_` (how far to trust it) and `skipped_` (photos that could not be read, with the reasons).
+    `trust_` (how far to trust it) and `skipped_` (photos that could not be read, with the reasons); with a
+    background, `learned_.background.comparison` says whether FEAT pays.
 
     Args:
         encoder: What turns photos into features: a name, the path of a run, or an encoder itself.
         head: What learns from the features: "auto", or the name of a head of `fewset.classify.heads`.
+        background: Labelled photos of many other classes of the same domain (80 other bird species, say):
+            a folder with a folder a class, or a pair of photos (or rows of features) and labels. FEAT is
+            trained on them, and used if it is ahead on classes of theirs that were held out.
         reject: None: every photo is of one of the classes. "auto": a photo unlike all labelled ones is "none
             of these" (-1 where labels are numbers), so that about 5 % of the classes' own photos are turned
             away; a number between 0 and 1 is another share.
@@ -63,19 +68,22 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoder: str | Encoder = "auto",
         head: str = "auto",
         *,
+        background: Any = None,
         reject: str | float | None = None,
         device: str = "auto",
     ) -> None:
         self.encoder = encoder
         self.head = head
+        self.background = background
         self.reject = reject
         self.device = device
 
     def fit(self, X: Any, y: Any = None) -> "FewShotClassifier":  # noqa: N803
         """Learn from labelled photos: a folder with a folder a class, or photos (or rows) and labels."""
-        self._share()
-        support, stamp = self._labelled(X, y, fitted=False)
-        return self._take(learn(self.head, support, stamp))
+        rejected_share(self.reject)
+        for name in ("learned_", "skipped_"):  # another encoder may come
+            self.__dict__.pop(name, None)
+        return self._learn(*self._labelled(X, y, fitted=False))
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "FewShotClassifier":  # noqa: N803
         """Learn from more labelled photos; those from before are not embedded again.
@@ -83,7 +91,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         New labels are new classes; where `classes` is given, labels must be among them.
         """
         fitted = hasattr(self, "learned_")
-        self._share()
+        rejected_share(self.reject)
         support, stamp = self._labelled(X, y, fitted)
         known = support.classes if classes is None else np.asarray(classes)
         strange = np.setdiff1d(support.classes, known)
@@ -92,7 +100,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"the label {plain_label(strange[0])!r} is not among the given classes; add it to them, or "
                 "mend it"
             )
-        return self._take(learn(self.head, self._with(support) if fitted else support, stamp))
+        return self._learn(self._with(support) if fitted else support, stamp)
 
     def add(self, photos: Any, label: Any) -> "FewShotClassifier":
         """Learn from more photos (or rows) of one class, which may be new."""
@@ -103,7 +111,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             rows = self._rows(photos, reset=False)
             support = support_of_rows(rows, np.full(len(rows), label))
-        return self._take(learn(self.head, self._with(support), self.learned_.encoder))
+        return self._learn(self._with(support), self.learned_.encoder)
 
     def remove_class(self, label: Any) -> "FewShotClassifier":
         """Forget a class with its photos."""
@@ -130,7 +138,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         With `together` the photos help to classify each other: for a whole folder, when there are few shots.
         """
-        features, share = self._features(X), self._share()
+        features, share = self._features(X), rejected_share(self.reject)
         answers: np.ndarray = self.classes_[self._probabilities(features, together).argmax(axis=1)]
         if share is None:
             return answers
@@ -150,7 +158,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Takes any number of photos in bounded memory. What cannot be read is an answer with the reason.
         """
         check_is_fitted(self)
-        learned, share = self.learned_, self._share()
+        learned, share = self.learned_, rejected_share(self.reject)
         if not is_photos(X):
             rows = [PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X))]
             yield from answered(learned, rows, top, share)
@@ -173,7 +181,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from fewset.classify.file import save_classifier
 
         check_is_fitted(self)
-        save_classifier(self.learned_, self._share(), Path(path))
+        save_classifier(self.learned_, rejected_share(self.reject), Path(path))
 
     @classmethod
     def load(
@@ -203,19 +211,16 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.learned_, self.classes_, self.trust_ = learned, learned.support.classes, learned.trust
         return self
 
+    def _learn(self, support: Support, encoder: EncoderStamp | None) -> "FewShotClassifier":
+        """From these photos; what the background has taught before stays."""
+        known = self.learned_.background if hasattr(self, "learned_") else self._taught(support, encoder)
+        return self._take(learn(self.head, support, encoder, known))
+
     def _keep(self, chosen: Bool[np.ndarray, "n"]) -> "FewShotClassifier":
-        return self._take(learn(self.head, self.learned_.support.take(chosen), self.learned_.encoder))
+        return self._learn(self.learned_.support.take(chosen), self.learned_.encoder)
 
     def _with(self, support: Support) -> Support:
         return self.learned_.support.joined(support)
-
-    def _share(self) -> float | None:
-        """The share of the classes' own photos that may be turned away."""
-        if self.reject is None or self.reject == "auto":
-            return None if self.reject is None else SHARE
-        if isinstance(self.reject, float) and 0 < self.reject < 1:
-            return self.reject
-        raise UserError(f"reject is {self.reject!r}, expected None, 'auto' or a share between 0 and 1")
 
     def _encoder(self) -> Encoder:
         encoder = chosen_encoder(self.encoder, self.device)
@@ -228,21 +233,40 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not is_photos(X):
             rows, labels = validate_data(self, X, y, dtype=np.float32, reset=not fitted)
             return support_of_rows(rows, _checked(labels)), self.learned_.encoder if fitted else None
-        if not fitted:
-            self.__dict__.pop("learned_", None)  # another encoder may come
-        if y is None and isinstance(X, str | PathLike):
-            with opened_classes(X) as (photos, names):
-                support = self._embedded(photos, names)
-        else:
-            if y is None:
-                raise UserError(
-                    "photos came without labels (y is None); give a label a photo, or a folder a class"
-                )
-            with opened_photos(X) as photos:
-                support = self._embedded(photos, _checked(column_or_1d(y, warn=True)))
+        support = self._labelled_photos(X, y)
         self.n_features_in_ = support.features.shape[1]
         encoder = self._encoder()
         return support, EncoderStamp(encoder.id, encoder.digest)
+
+    def _labelled_photos(self, X: Any, y: Any) -> Support:  # noqa: N803
+        if y is None and isinstance(X, str | PathLike):
+            with opened_classes(X) as (photos, names):
+                return self._embedded(photos, names)
+        if y is None:
+            raise UserError(
+                "photos came without labels (y is None); give a label a photo, or a folder a class"
+            )
+        with opened_photos(X) as photos:
+            return self._embedded(photos, _checked(column_or_1d(y, warn=True)))
+
+    def _taught(self, support: Support, encoder: EncoderStamp | None) -> Background | None:
+        """What the background teaches for tasks like this one."""
+        if self.background is None:
+            return None
+        from fewset.classify.background_training import learn_background
+
+        given = self.background
+        photos, labels = (given, None) if isinstance(given, str | PathLike) else given
+        if is_photos(photos) and encoder is not None:
+            others = self._labelled_photos(photos, labels)
+        elif not is_photos(photos):
+            others = support_of_rows(*check_X_y(photos, labels, dtype=np.float32))
+        else:
+            raise UserError(
+                "the background is photos, but the classifier is fitted on rows of features; give the "
+                "background as a pair of rows and labels too"
+            )
+        return learn_background(others, support, self.head)
 
     def _embedded(self, photos: Sequence[Photo], labels: Sequence[Any] | np.ndarray) -> Support:
         if len(labels) != len(photos):
@@ -250,9 +274,10 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"there are {len(photos)} photos and {len(labels)} labels, expected one for each photo"
             )
         rows = list(photo_rows(photos, self._encoder()))
-        self.skipped_ = [(row.name, row.problem) for row in rows if row.problem]
+        skipped = [(row.name, row.problem) for row in rows if row.problem]
         good = [number for number, row in enumerate(rows) if not row.problem]
-        for name, problem in self.skipped_:
+        self.skipped_ = [*getattr(self, "skipped_", ()), *skipped]
+        for name, problem in skipped:
             warnings.warn(f"{name} was left out: {problem}", stacklevel=4)
         if not good:
             raise UserError(

@@ -9,6 +9,7 @@
 ``shift``           float64 (D)
 ``weight``          float64 (D, N)
 ``bias``            float64 (N)
+``background.*``    float32: the weights of FEAT, where the background gave one (`AdaptedHead`)
 ==================  =====================================================================================
 
 The description (the metadata entry "fewset.classifier") is a `Description`. What was learned is stored, not
@@ -23,11 +24,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from fewset import __version__
+from fewset.classify.adapted_head import AdaptedHead
+from fewset.classify.background import Background, Comparison
 from fewset.classify.class_names import check_class_names
+from fewset.classify.heads import find_classifier_head
 from fewset.classify.learned import EncoderStamp, Learned
 from fewset.classify.linear import LinearClassifier
 from fewset.classify.support import Support
@@ -39,6 +44,7 @@ from fewset.runtime.reading import parse_json
 
 FORMAT = 1
 _ENTRY = "fewset.classifier"
+_BACKGROUND = "background."
 _LONGEST_NAME = 4096
 _LARGEST_THUMBNAIL = 2**18
 _DTYPES = {
@@ -68,6 +74,7 @@ class Description:
     temperature: float
     trust: Trust
     encoder: EncoderStamp | None = None
+    background: Comparison | None = None
     reject: float | None = None
     """The share of the classes' own photos that may be turned away."""
 
@@ -89,6 +96,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         linear.temperature,
         learned.trust,
         learned.encoder,
+        learned.background.comparison if learned.background else None,
         reject,
     )
     tensors = {
@@ -100,6 +108,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         "shift": linear.shift,
         "weight": linear.weight,
         "bias": linear.bias,
+        **_weights(learned.background),
     }
     with replacing(path) as temporary:
         save_file(
@@ -132,7 +141,14 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
     linear = LinearClassifier(
         description.power, tensors["shift"], tensors["weight"], tensors["bias"], description.temperature
     )
-    learned = Learned(support, description.head, linear, description.trust, description.encoder)
+    learned = Learned(
+        support,
+        description.head,
+        linear,
+        description.trust,
+        description.encoder,
+        _background(description, tensors),
+    )
     return learned, description.reject
 
 
@@ -152,7 +168,7 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
         check_class_names(np.array(description.classes))
         _check_description(description)
         _check_shapes(description, {name: file.get_slice(name) for name in file.keys()})  # noqa: SIM118
-        tensors = {name: file.get_tensor(name) for name in _DTYPES}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     _check_values(description, tensors)
     return description, tensors
 
@@ -176,10 +192,12 @@ def _check_description(description: Description) -> None:
 
 def _check_shapes(description: Description, found: dict[str, Any]) -> None:
     photos, way = len(description.photos), len(description.classes)
-    wrong = [name for name, dtype in _DTYPES.items() if name not in found or found[name].get_dtype() != dtype]
-    _demand(not wrong and len(found) == len(_DTYPES), f"the tensors {', '.join(_DTYPES)}")
     shapes = {name: tuple(part.get_shape()) for name, part in found.items()}
-    dim = shapes["features"][-1] if shapes["features"] else 0
+    dim = (shapes.get("features") or (0,))[-1]
+    learned = _background_shapes(description, dim)
+    dtypes = _DTYPES | dict.fromkeys(learned, "F32")
+    wrong = [name for name, dtype in dtypes.items() if name not in found or found[name].get_dtype() != dtype]
+    _demand(not wrong and len(found) == len(dtypes), f"the tensors {', '.join(dtypes)}")
     expected = {
         "features": (photos, dim),
         "labels": (photos,),
@@ -189,6 +207,7 @@ def _check_shapes(description: Description, found: dict[str, Any]) -> None:
         "shift": (dim,),
         "weight": (dim, way),
         "bias": (way,),
+        **learned,
     }
     for name, shape in expected.items():
         _demand(shapes[name] == shape, f"{name} of shape {shape}, got {shapes[name]}")
@@ -198,11 +217,42 @@ def _check_values(description: Description, tensors: dict[str, np.ndarray]) -> N
     labels, ends = tensors["labels"], tensors["thumbnail_ends"]
     way = len(description.classes)
     _demand(np.array_equal(np.unique(labels), np.arange(way)), "a photo of every class, and of no other")
-    for name in ("features", "shift", "weight", "bias"):
-        _demand(bool(np.isfinite(tensors[name]).all()), f"finite numbers in {name}")
+    for name, values in tensors.items():
+        _demand(bool(np.isfinite(values).all()), f"finite numbers in {name}")
     sizes = np.diff(ends, prepend=0)
     _demand(bool(((sizes >= 0) & (sizes <= _LARGEST_THUMBNAIL)).all()), "small thumbnails, one after another")
     _demand(int(ends[-1]) == len(tensors["thumbnails"]), "thumbnails that end where their file does")
+
+
+def _weights(background: Background | None) -> dict[str, np.ndarray]:
+    """Of FEAT, as they were trained."""
+    if background is None or background.head is None:
+        return {}
+    state = background.head.state_dict()
+    return {_BACKGROUND + name: value.float().numpy() for name, value in state.items()}
+
+
+def _background_shapes(description: Description, dim: int) -> dict[str, tuple[int, ...]]:
+    if description.background is None or not description.background.kept:
+        return {}
+    with torch.device("meta"):
+        state = AdaptedHead(dim, find_classifier_head(description.head)).state_dict()
+    return {_BACKGROUND + name: tuple(value.shape) for name, value in state.items()}
+
+
+def _background(description: Description, tensors: dict[str, np.ndarray]) -> Background | None:
+    if description.background is None:
+        return None
+    weights = {
+        name.removeprefix(_BACKGROUND): torch.from_numpy(value)
+        for name, value in tensors.items()
+        if name.startswith(_BACKGROUND)
+    }
+    if not weights:
+        return Background(description.background, None)
+    head = AdaptedHead(tensors["features"].shape[1], find_classifier_head(description.head))
+    head.load_state_dict(weights)
+    return Background(description.background, head.finished())
 
 
 def _demand(fulfilled: bool, expected: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
+from fewset.classify.background import Background
 from fewset.classify.class_names import check_class_names
 from fewset.classify.heads import find_classifier_head, membership
 from fewset.classify.linear import LinearClassifier, linear_classifier, prepared
@@ -35,6 +36,7 @@ class Learned:
     linear: LinearClassifier
     trust: Trust
     encoder: EncoderStamp | None
+    background: Background | None = None
 
     @cached_property
     def closeness(self) -> Closeness:
@@ -72,17 +74,20 @@ class Learned:
             )
 
 
-def learn(head_name: str, support: Support, encoder: EncoderStamp | None) -> Learned:
-    """Fit a head to labelled rows, and examine how far to trust it."""
+def learn(
+    head_name: str, support: Support, encoder: EncoderStamp | None, background: Background | None = None
+) -> Learned:
+    """Fit a head to labelled rows (with FEAT, where the background gave it); examine how far to trust it."""
     if len(support.classes) < 2:
         raise UserError(
             f"got photos of 1 class ({support.classes[0]}), expected 2 or more; with one class there is "
             "nothing to tell apart"
         )
     check_class_names(support.classes)
-    head = find_classifier_head(head_name)
+    adapted = background.head if background is not None else None
+    head = find_classifier_head(head_name) if adapted is None else adapted
     trust = examine(head, support)
     rows = torch.from_numpy(prepared(support.features, head.power)).unsqueeze(0)
     members = membership(torch.from_numpy(support.labels), len(support.classes), rows.dtype).unsqueeze(0)
     linear = linear_classifier(head.solve(rows, members), head.power, trust.temperature)
-    return Learned(support, head_name, linear, trust, encoder)
+    return Learned(support, head_name, linear, trust, encoder, background)

@@ -39,7 +39,7 @@ def left_out_logits(
     testable = _testable(labels, turns, way)
     logits = np.full((len(labels), way), np.nan)
     members = membership(torch.from_numpy(labels), way, rows.dtype)
-    coordinates = _coordinates(rows)
+    coordinates = _coordinates(rows) if getattr(head, "rotation_equivariant", True) else rows
     for chunk in _chunks(np.unique(turns[testable]), len(rows) * max(way, coordinates.shape[1])):
         # The only photo of a class stays in: without it the class would be gone.
         out = torch.from_numpy((turns == chunk[:, None]) & testable)
@@ -72,7 +72,7 @@ def _testable(labels: Int[np.ndarray, "n"], turns: Int[np.ndarray, "n"], way: in
 
 
 def _coordinates(rows: Float[Tensor, "n D"]) -> Float[Tensor, "n d"]:
-    """The rows in the fewest dimensions, by a rotation, which no head sees."""
+    """The rows in the fewest dimensions, by a rotation, which no rotation-equivariant head sees."""
     return torch.linalg.qr(rows.mT, mode="r").R.mT if len(rows) < rows.shape[1] else rows
 
 

@@ -7,11 +7,21 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from fewset.classify.linear import prepared, unit_rows
+from fewset.runtime.errors import UserError
 
 POWER = 1.0
 """Cosines of features as they are tell known from unknown photos better than those of their roots."""
 SHARE = 0.05
 """The share of the classes' own photos that may be turned away, unless another is asked for."""
+
+
+def rejected_share(reject: str | float | None) -> float | None:
+    """The share of the classes' own photos that may be turned away; None where no photo is."""
+    if reject is None or reject == "auto":
+        return None if reject is None else SHARE
+    if isinstance(reject, float) and 0 < reject < 1:
+        return reject
+    raise UserError(f"reject is {reject!r}, expected None, 'auto' or a share between 0 and 1")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import typer
 from fewset.cli.options import PluginOption
 from fewset.cli.output import console, echo, make_table, print_warning
 from fewset.cli.start import load_plugins
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 if TYPE_CHECKING:
     from fewset.data.features.table import FeatureTable
@@ -61,8 +61,7 @@ def data_import(
     from fewset.data.images.importers import IMPORTERS
 
     load_plugins(plugin)
-    if kind not in (*IMPORTERS, "features"):
-        raise unknown_name("kind of source", kind, (*IMPORTERS, "features"))
+    refuse_unknown("kind of source", kind, (*IMPORTERS, "features"))
     of_images = {"--size": size is not None, "--skip-bad": skip_bad}
     for option, given in of_images.items() if kind == "features" else [("--held-out", held_out is not None)]:
         if given:
@@ -85,10 +84,11 @@ def data_list() -> None:
     Example: `fewset data list`
     """
     from fewset.data.features.table import list_features, open_features
-    from fewset.data.images.store import GENERATED, home, list_sets, open_set
+    from fewset.data.images.store import available_sets, list_sets, open_set
+    from fewset.data.manifest import home
 
     sets = make_table("name", "items", "classes", "size", "train / val / test")
-    for name in sorted({*list_sets(), *GENERATED}):
+    for name in sorted(available_sets()):
         if name in list_sets():
             manifest = open_set(name).manifest
             counts = " / ".join(f"{split['items']:,}" for split in manifest["counts"].values())
@@ -152,13 +152,12 @@ def data_verify(
 def _imported(name: str) -> "list[ImageSet | FeatureTable]":
     """What has this name: an image set, a table of features, or one of each, the image set first."""
     from fewset.data.features.table import list_features, open_features
-    from fewset.data.images.store import GENERATED, list_sets, open_set
+    from fewset.data.images.store import available_sets, open_set
 
     if Path(name).name != name:  # a path
         return [open_features(name) if (Path(name) / "features.npy").exists() else open_set(name)]
-    sets, tables = {*list_sets(), *GENERATED}, list_features()
-    if name not in (*sets, *tables):
-        raise unknown_name("image set or table of features", name, {*sets, *tables})
+    sets, tables = available_sets(), list_features()
+    refuse_unknown("image set or table of features", name, {*sets, *tables})
     return [*([open_set(name)] if name in sets else []), *([open_features(name)] if name in tables else [])]
 
 

@@ -8,7 +8,7 @@ import typer
 from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import echo
 from fewset.cli.start import start
-from fewset.runtime.errors import unknown_name
+from fewset.runtime.errors import refuse_unknown
 
 PANEL = "Classify"
 commands = typer.Typer()
@@ -47,8 +47,7 @@ def measure(
 
     planned = {each.name: each for each in read_plan(plan).sets}
     for name in only or ():
-        if name not in planned:
-            raise unknown_name(f"set of {plan}:", name, planned)
+        refuse_unknown(f"set of {plan}:", name, planned)
     out = out or plan.parent
     if not draw:
         loaded = load_encoder(encoder, device)

@@ -15,7 +15,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def echo(text: str) -> None:
-    console.print(text, markup=False)
+    console.print(_encodable(text), markup=False)
 
 
 def print_error(error: Exception | str) -> None:
@@ -41,7 +41,12 @@ def print_stopped(how_to_go_on: str) -> None:
 
 def _print_aside(word: str, text: str) -> None:
     """To stderr: what is on stdout may be read by a program."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"{word} {escape(text)}".rstrip())
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"{word} {escape(_encodable(text))}".rstrip())
+
+
+def _encodable(text: str) -> str:
+    """Without what no terminal takes: names of files on Linux may be any bytes."""
+    return text.encode(errors="replace").decode()
 
 
 def make_table(*columns: str, title: str | None = None) -> Table:

@@ -8,7 +8,7 @@ import typer
 from fewset.cli.options import RUNS, DeviceOption, PluginOption, RunsOption, SetOption, options_of
 from fewset.cli.output import console, echo, make_table, resumable
 from fewset.cli.start import start
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 PANEL = "Paper"
 commands = typer.Typer()
@@ -50,8 +50,7 @@ def _study(
             table.add_row(each, (study.__doc__ or "").splitlines()[0])
         console.print(table)
         return
-    if name not in studies:
-        raise unknown_name("study", name, studies)
+    refuse_unknown("study", name, studies)
     file = out / name / f"{name}.json"
     pictures: list[Path] = []
     if not draw:

@@ -8,6 +8,8 @@ that makes it anew.
 import hashlib
 import json
 import os
+import re
+import shlex
 import shutil
 import time
 from dataclasses import dataclass
@@ -15,8 +17,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json
+from platformdirs import user_data_path
+
+from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.reading import read_json
 
 Manifest = dict[str, Any]
@@ -25,18 +29,71 @@ Manifest = dict[str, Any]
 _SMALL = 2**24
 
 
+def home() -> Path:
+    """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
+    chosen = os.environ.get("FEWSET_HOME")
+    return Path(chosen).expanduser() if chosen else user_data_path("fewset", appauthor=False)
+
+
+def import_command(kind: str, source: Path, name: str, **options: object) -> str:
+    """The command line that imports a source; options that are None, False or 0 are left out."""
+    words = ["fewset", "data", "import", kind, str(source), "--name", name]
+    for option, value in options.items():
+        if value:
+            words += [f"--{option.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return shlex.join(words)
+
+
 @dataclass(frozen=True)
 class Layout:
-    """A kind of directory: what messages call it, its format, and how it is made again."""
+    """A kind of directory: what messages call it, where it is at home, its format, how it is made again."""
 
     what: str
+    folder: str
     format: int
     content: tuple[str, ...]
     """The keys of the manifest that the digest covers. Name, place and time are not content."""
     kind: str = "KIND"
     """As in `fewset data import KIND SOURCE`."""
     generated: tuple[str, ...] = ()
-    """Names of those that need no import."""
+    """Names of those that need no import: they are made by code when they are first opened."""
+
+    def path(self, name: str) -> Path:
+        """Where the one called `name` is or will be."""
+        if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+            raise UserError(
+                f"{name!r} cannot be the name of an image set or a table: expected letters, digits, '-', '_' "
+                "and '.', at most 100, the first a letter or a digit; choose another name"
+            )
+        return home() / self.folder / name
+
+    def names(self) -> list[str]:
+        """The names of those at home."""
+        manifests = (home() / self.folder).glob("[!.]*/manifest.json")
+        return sorted(manifest.parent.name for manifest in manifests)
+
+    def available(self) -> set[str]:
+        """The names of those at home and of those that need no import."""
+        return {*self.names(), *self.generated}
+
+    def find(self, name: str | Path) -> Path:
+        """The directory of that name, or at that path (anything with a path separator).
+
+        It is there, unless the name is that of a generated one.
+        """
+        command = f"fewset data import {self.kind} SOURCE --name"
+        if isinstance(name, Path) or "/" in name or os.sep in name:
+            if not (Path(name) / "manifest.json").is_file():
+                raise UserError(
+                    f"no {self.what} at {name}: expected a directory with a manifest.json; import one: "
+                    f"{command} NAME"
+                )
+            return Path(name)
+        path = self.path(name)
+        if not path.exists() and name not in self.generated:
+            missing = unknown_name(self.what, name, self.available())
+            raise UserError(f"{missing} Import it: {command} {name}")
+        return path
 
     def seal(self, directory: Path, files: tuple[str, ...], manifest: Manifest) -> None:
         """Write the manifest of finished files, with their sizes and digests."""
@@ -50,7 +107,7 @@ class Layout:
             "created_by": f"fewset {metadata.version('fewset')}",
             "written": written,
             "files": {
-                file: {"bytes": (directory / file).stat().st_size, "sha256": _sha256(directory / file)}
+                file: {"bytes": (directory / file).stat().st_size, "sha256": file_digest(directory / file)}
                 for file in files
             },
         }
@@ -81,14 +138,14 @@ class Layout:
                 )
             # A large file is read as a whole only if it was touched since, or copied without its date.
             doubtful = found.st_size <= _SMALL or found.st_mtime != manifest["written"]
-            if doubtful and _sha256(path / file) != expected["sha256"]:
+            if doubtful and file_digest(path / file) != expected["sha256"]:
                 raise self.damaged(path, f"{file} was edited", manifest)
         return manifest
 
     def verify(self, path: Path, manifest: Manifest) -> None:
         """Read every byte and compare with the digest; opening trusts a large file of the right date."""
         for file, expected in manifest["files"].items():
-            if _sha256(path / file) != expected["sha256"]:
+            if file_digest(path / file) != expected["sha256"]:
                 raise self.damaged(path, f"{file} was edited", manifest)
 
     def refuse_other_source(self, path: Path, source: str) -> None:
@@ -127,8 +184,3 @@ class Layout:
     def _digest(self, manifest: Manifest) -> str:
         content = {key: manifest[key] for key in self.content}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

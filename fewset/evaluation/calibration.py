@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from fewset.runtime.errors import unknown_name
+from fewset.runtime.errors import refuse_unknown
 from fewset.tasks.scores import Score
 
 OBJECTIVES = ("harmonic", "combined")
@@ -99,8 +99,7 @@ def calibrate(margins: Margins, objective: str = "harmonic") -> float:
     harmonic mean. COMBINED counts 64 seen classes against 5, so its best constant can be -∞: no query is
     ever taken for an unseen class.
     """
-    if objective not in OBJECTIVES:
-        raise unknown_name("objective", objective, OBJECTIVES)
+    refuse_unknown("objective", objective, OBJECTIVES)
     seen, unseen = _ordered(margins.seen), _ordered(margins.unseen)
     # Between two margins nothing changes, and only at an unseen one is something gained.
     candidates = np.concatenate([[-np.inf], unseen])

@@ -50,9 +50,7 @@ def class_means(
     """The mean of all training rows of each class, after the model's input. `chunk` does not change it."""
     entry = feature_input(model, table)
     rows = table.rows(classes, "train")
-    position = np.full(len(table.class_names), -1)
-    position[classes] = np.arange(len(classes))
-    groups = position[table.labels[rows]]
+    groups = table.places(classes, rows)
     counts = np.bincount(groups, minlength=len(classes))
     if counts.min() == 0:
         name = table.class_names[classes[counts.argmin()]]

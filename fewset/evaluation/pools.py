@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from fewset.data.images.store import Selection
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec
 
@@ -32,15 +31,3 @@ class Pool:
             pool = Pool(self.rows[kept], index, names)
         pool.index.check(spec.way, spec.shot, spec.query)
         return pool
-
-
-def pool_of(selection: Selection) -> Pool:
-    """All items of a selection."""
-    return Pool(selection.rows, class_index(selection))
-
-
-def class_index(selection: Selection) -> ClassIndex:
-    """What tasks are drawn from, for items of an image set."""
-    return ClassIndex(
-        selection.labels, selection.class_names, origins=selection.origins, domains=selection.domains
-    )

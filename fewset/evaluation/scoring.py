@@ -9,7 +9,6 @@ from torch import Tensor
 
 from fewset.data.images.store import ImageSet, Selection
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.pools import class_index
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.progress import progress
@@ -70,7 +69,7 @@ def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection,
     """Embed the items of an image set and score tasks on them."""
     features = embed_images(model, images.images, selection.rows)
     with evaluating(model):
-        return score_tasks(model, features, class_index(selection), spec)
+        return score_tasks(model, features, selection.index, spec)
 
 
 def score_tasks(

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fewset.data.features.table import FeatureTable, list_features, open_features
-from fewset.data.images.store import GENERATED, ImageSet, list_sets, open_set
+from fewset.data.images.store import ImageSet, available_sets, open_set
 from fewset.experiments.config import ModelConfig, Options, Recipe
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
@@ -17,7 +17,7 @@ from fewset.models.heads import HEADS
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import TaskModel
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.parsing import parse_value
 from fewset.tasks.hashing import mix
 
@@ -28,7 +28,7 @@ def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
     """What a model takes: the image set of that name or, where its rows are features, the table."""
     if config.takes == "features":
         return _open_table(name)
-    if name in list_features() and name not in _image_sets():
+    if name in list_features() and name not in available_sets():
         raise UserError(
             f"{name!r} is a table of features, but the backbone {config.backbone!r} takes images; name an "
             "image set, or set model.backbone = 'features'"
@@ -37,16 +37,12 @@ def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
 
 
 def _open_table(name: str) -> FeatureTable:
-    if name in _image_sets() and name not in list_features():
+    if name in available_sets() and name not in list_features():
         raise UserError(
             f"{name!r} is an image set, but the model takes a table of features; make one with "
             f"`fewset embed RUN --data {name} --out FILE.npz` and `fewset data import features FILE.npz`"
         )
     return open_features(name)
-
-
-def _image_sets() -> set[str]:
-    return {*list_sets(), *GENERATED}
 
 
 def with_dim(recipe: Recipe) -> Recipe:
@@ -80,8 +76,7 @@ def _build(
     hints = get_type_hints(part.__init__)
     parameters = {key: each for key, each in inspect.signature(part).parameters.items() if key not in given}
     for key in options:
-        if key not in parameters:
-            raise unknown_name(f"option of {what} {name!r}", key, parameters)
+        refuse_unknown(f"option of {what} {name!r}", key, parameters)
     for key, parameter in parameters.items():
         if key not in options and parameter.default is parameter.empty:
             raise UserError(

@@ -1,13 +1,14 @@
 """What a recipe holds, as frozen dataclasses, and the checks across its tables."""
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fewset.models.backbones import BACKBONES
-from fewset.models.capabilities import Takes, taken_by
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
+from fewset.models.task_model import Takes, taken_by
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import check_seed
 from fewset.tasks.spec import TaskSpec
@@ -110,9 +111,16 @@ class Recipe:
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if self.model.maml is not None:
-            _check_maml(self)
+            if self.train is None:
+                raise UserError(f"recipe {self.name!r} has a [model.maml] table, so it needs a [train] table")
+            _refuse(self, _NOT_OF_MAML, "MAML")
         if self.model.takes == "features":
-            _check_features(self)
+            if self.train is None:
+                raise UserError(
+                    f"recipe {self.name!r} pre-trains on features, but there are no images to learn them "
+                    "from; use a [train] table and `fewset train`"
+                )
+            _refuse(self, _NOT_OF_FEATURES, "a table of features")
         if not self.method:
             object.__setattr__(self, "method", "maml" if self.model.maml else self.model.adapter)
 
@@ -127,54 +135,29 @@ class Recipe:
         return stage.init if stage else ""
 
 
-def _check_maml(recipe: Recipe) -> None:
-    """Refuse what has no meaning for MAML, rather than leave it out silently."""
-    if recipe.train is None:
-        raise UserError(f"recipe {recipe.name!r} has a [model.maml] table, so it needs a [train] table")
-    plain = ModelConfig(recipe.model.backbone, recipe.model.backbone_options)
-    given = replace(recipe.model, maml=None, transductive=False)
-    problems = [f"model.{key}" for key, value in asdict(given).items() if value != getattr(plain, key)]
-    problems += [
-        f"train.{key}"
-        for key in ("rotation_classes", "balance", "freeze_backbone", "frozen_blocks", "freeze_batchnorm")
-        if getattr(recipe.train, key)
-    ]
-    problems += ["train.precision"] if recipe.train.precision != "float32" else []
-    if problems:
-        raise UserError(
-            f"recipe {recipe.name!r} sets {', '.join(problems)}: MAML has no such thing; remove it"
-        )
+_FROZEN = ("freeze_backbone", "frozen_blocks", "freeze_batchnorm")
+_NOT_OF_MAML = {
+    "model": ("adapter", "adapter_options", "head", "head_options", "average", "test_time_flip"),
+    "train": ("rotation_classes", "balance", *_FROZEN, "precision"),
+}
+_NOT_OF_FEATURES = {
+    "data": ("domain", "hold_out"),
+    "model": ("maml", "test_time_flip"),
+    "train": ("init", "augment", "rotation_classes", *_FROZEN),
+    "evaluate": ("split", "way", "query"),
+}
 
 
-def _check_features(recipe: Recipe) -> None:
-    """Refuse what has no meaning on a table of features, rather than leave it out silently."""
-    if recipe.train is None:
-        raise UserError(
-            f"recipe {recipe.name!r} pre-trains on features, but there are no images to learn them from; "
-            "use a [train] table and `fewset train`"
-        )
-    plain = EvaluateConfig()
-    problems = [f"data.{key}" for key in ("domain", "hold_out") if getattr(recipe.data, key)]
-    problems += [f"model.{key}" for key in ("maml", "test_time_flip") if getattr(recipe.model, key)]
-    problems += [
-        f"train.{key}"
-        for key in (
-            "init",
-            "augment",
-            "rotation_classes",
-            "freeze_backbone",
-            "frozen_blocks",
-            "freeze_batchnorm",
-        )
-        if getattr(recipe.train, key)
-    ]
-    problems += [
-        f"evaluate.{key}"
-        for key in ("split", "way", "query")
-        if getattr(recipe.evaluate, key) != getattr(plain, key)
+def _refuse(recipe: Recipe, meaningless: Mapping[str, Sequence[str]], what: str) -> None:
+    """Refuse keys that have no meaning for `what`, rather than leave them out silently."""
+    tables = {name: getattr(recipe, name) for name in meaningless}
+    problems = [
+        f"{name}.{key}"
+        for name, table in tables.items()
+        for key in meaningless[name]
+        if getattr(table, key) != getattr(type(table)(), key)
     ]
     if problems:
         raise UserError(
-            f"recipe {recipe.name!r} sets {', '.join(problems)}: a table of features has no such thing; "
-            "remove it"
+            f"recipe {recipe.name!r} sets {', '.join(problems)}: {what} has no such thing; remove it"
         )

@@ -17,12 +17,12 @@ from fewset.data.images.store import SPLITS, ImageSet, open_set
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.evaluate import command_line
 from fewset.experiments.recipes import read_recipe
-from fewset.experiments.result import file_digest
 from fewset.experiments.run_directory import RECIPE, WEIGHTS
 from fewset.experiments.weights import load
 from fewset.models.model import FewShotModel, image_embedder
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 from fewset.runtime.progress import progress
 
 OF_A_RUN = "run "

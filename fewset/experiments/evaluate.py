@@ -21,14 +21,14 @@ from fewset.evaluation.protocols import (
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe, recipe_digest
-from fewset.experiments.result import Result, StoredScore, file_digest, stored_width, write_result
+from fewset.experiments.result import Result, StoredScore, stored_width, write_result
 from fewset.experiments.run_directory import RECIPE, RESULT, RESULTS, WEIGHTS
 from fewset.experiments.weights import load
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError, unknown_name
-from fewset.runtime.files import replacing
+from fewset.runtime.files import file_digest, replacing
 from fewset.runtime.machine import describe
 from fewset.runtime.parsing import parse, parse_words
 from fewset.tasks.scores import Score

@@ -21,7 +21,7 @@ from fewset.experiments.initial import (
     made_of,
 )
 from fewset.experiments.recipes import read_recipe, recipe_text
-from fewset.experiments.result import Result, file_digest, read_result
+from fewset.experiments.result import Result, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.models.heads import FittedHead
@@ -30,6 +30,7 @@ from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device, usable_precision
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 from fewset.training.batches import TrainingItems, trained_items
 from fewset.training.episodic import MetaTraining
 from fewset.training.features import FeatureTraining

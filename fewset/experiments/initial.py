@@ -6,12 +6,12 @@ from fewset.data.images.store import list_sets, open_set
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe
-from fewset.experiments.result import file_digest
 from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
 from fewset.experiments.weights import load
 from fewset.experiments.zoo import released_models
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 
 
 def find_init(init: str, beside: Path) -> Path:

@@ -1,15 +1,14 @@
 """The result of a run on tasks, as it lies in its file: one dataclass, written and read by the same code."""
 
-import hashlib
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
-from fewset.runtime.parsing import parse
-from fewset.runtime.reading import read_json
+from fewset.runtime.parsing import read_record
 
 FORMAT = 2
 
@@ -94,30 +93,15 @@ def write_result(result: Result, file: Path) -> None:
 def read_result(file: Path) -> Result:
     """The result in a file, every field checked; an error says how to make it anew."""
     directory = file.parent
-    try:
-        record = read_json(file)
-    except FileNotFoundError:
+    if not file.exists():
         raise UserError(
             f"{file} is missing: finish the run with `fewset train RECIPE --resume`, or score it with "
             f"`fewset eval {directory}`"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise broken_file(file, f"cannot be read ({error})", directory) from None
-    return parse_result(record, file, directory)
-
-
-def parse_result(record: Any, file: Path, directory: Path) -> Result:
-    """A result from plain values; `file` and `directory` are for the error."""
-    if not isinstance(record, dict):
-        raise broken_file(file, "does not hold a JSON object", directory)
-    if record.get("format") != FORMAT:
-        raise broken_file(file, f"has format {record.get('format')!r}, expected {FORMAT}", directory)
-    try:
-        result = parse(Result, record, what="result")
-    except UserError as error:
-        raise broken_file(file, f"is not a result ({error})", directory) from None
+        )
+    broken = partial(broken_file, file, directory)
+    result = read_record(Result, file, "result", FORMAT, broken)
     if result.examples is not None and result.before is None:
-        raise broken_file(file, "has examples of an adaptation, but no score before it", directory)
+        raise broken("has examples of an adaptation, but no score before it")
     # Names end up in terminals, tables and pages: one line of visible characters each.
     names = ("run", "method", "setting", "variant", "data", "split", "domain", "task_key")
     texts = {name: getattr(result, name) or "" for name in names}
@@ -125,16 +109,10 @@ def parse_result(record: Any, file: Path, directory: Path) -> Result:
     texts |= {"notes": "".join(f"{name}{text}" for name, text in result.notes.items())}
     for name, text in texts.items():
         if not text.isprintable():
-            raise broken_file(file, f"has control characters in {name}: {text!r}", directory)
+            raise broken(f"has control characters in {name}: {text!r}")
     return result
 
 
-def broken_file(file: Path, what: str, directory: Path) -> UserError:
+def broken_file(file: Path, directory: Path, what: str) -> UserError:
     """An error about a file of a result, with the remedy."""
     return UserError(f"{file} {what}; `fewset eval {directory}` writes it anew")
-
-
-def file_digest(path: Path) -> str:
-    """The sha256 of a file, which binds a number to the weights that made it."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fewset.models.capabilities import Capabilities, taken_by
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import Capabilities, TaskModel, taken_by
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import class_major_labels
 

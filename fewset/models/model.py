@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from fewset.models.capabilities import Capabilities, taken_by
 from fewset.models.layers.folding import fold
-from fewset.models.task_model import TaskModel
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.models.task_model import Capabilities, TaskModel, taken_by
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes
 
 Average = Literal["pre", "post"]
@@ -57,8 +56,7 @@ class FewShotModel(TaskModel):
         test_time_flip: bool = False,
     ) -> None:
         super().__init__(backbone)
-        if average not in get_args(Average):
-            raise unknown_name("average", average, get_args(Average))
+        refuse_unknown("average", average, get_args(Average))
         self.adapter, self.head = adapter, head
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
 

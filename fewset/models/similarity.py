@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from fewset.runtime.errors import unknown_name
+from fewset.runtime.errors import refuse_unknown
 
 Similarity = Callable[[Tensor, Tensor], Tensor]
 
@@ -47,6 +47,5 @@ SIMILARITIES: dict[str, Similarity] = {
 
 def find_similarity(name: str) -> Similarity:
     """The similarity of that name, or an error that lists them."""
-    if name not in SIMILARITIES:
-        raise unknown_name("similarity", name, SIMILARITIES)
+    refuse_unknown("similarity", name, SIMILARITIES)
     return SIMILARITIES[name]

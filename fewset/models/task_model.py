@@ -1,12 +1,45 @@
-"""What training and scoring ask of any model, of one that embeds and of MAML, which does not."""
+"""What training and scoring ask of any model, of one that embeds and of MAML, which does not.
+
+What a model can do is asked of `capabilities`, never of the class of a model or of a part.
+"""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from fewset.models.capabilities import Capabilities
+Takes = Literal["images", "features"]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model can do: `model.capabilities`.
+
+    `takes`: what an item of its data is, an image or a row of a table of features. `embeds`: it has
+    embeddings of its own, on which prototypes, transduction and the like make sense. `adapts`: its
+    set-to-set function changes them. `fitted`: its head wants the features of the train split once.
+
+    >>> Capabilities(takes="images", embeds=True, adapts=False, fitted=False).takes
+    'images'
+    """
+
+    takes: Takes
+    embeds: bool
+    adapts: bool
+    fitted: bool
+
+
+def taken_by(backbone: object) -> Takes:
+    """What a backbone takes, a class or an object; one that does not say so takes images.
+
+    >>> taken_by(object())
+    'images'
+    """
+    takes: Takes = getattr(backbone, "takes", "images")
+    return takes
 
 
 class TaskModel(nn.Module, ABC):

@@ -30,7 +30,7 @@ def benchmark(_: StudyRunner) -> Plan:
     """The main table: every method at 1 and 5 shots."""
     return Plan(
         "Few-shot classification",
-        _numbers(
+        tuple(
             PlannedNumber(row, column, PlannedRun(method, shot))
             for row, method in BENCHMARK_ROWS.items()
             for column, shot in SHOTS.items()
@@ -43,7 +43,7 @@ def ways(_: StudyRunner) -> Plan:
     """Interpolation and extrapolation: trained at 5 or 20 ways, scored at 5 to 20."""
     return Plan(
         "Tasks with other ways than in training",
-        _numbers(
+        tuple(
             PlannedNumber(
                 row,
                 str(way),
@@ -76,7 +76,7 @@ def transductive(_: StudyRunner) -> Plan:
     }
     return Plan(
         "Transductive few-shot classification",
-        _numbers(
+        tuple(
             PlannedNumber(
                 row,
                 column,
@@ -101,7 +101,7 @@ def generalised(_: StudyRunner) -> Plan:
     scores = {"SEEN": "seen", "UNSEEN": "unseen", "COMBINED": "combined", "harmonic mean": "harmonic"}
     return Plan(
         "Generalised few-shot classification",
-        _numbers(
+        tuple(
             PlannedNumber(
                 row,
                 column,
@@ -148,13 +148,11 @@ def cross_domain(runner: StudyRunner) -> Plan:
 
     return Plan(
         f"Few-shot domain generalisation, trained on {trained}",
-        _numbers(
+        tuple(
             PlannedNumber(
                 row,
                 f"{support} → {query}",
-                PlannedRun(
-                    method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",)
-                ),
+                run(method),
                 setting="cross-domain",
                 options={"support_domain": support, "query_domain": query},
             )
@@ -176,7 +174,7 @@ def low_shot(runner: StudyRunner) -> Plan:
     on = own if runner.has(PlannedRun("feat", on=own)) else "low-shot"
     return Plan(
         "Large-scale low-shot learning, top-5 accuracy",
-        _numbers(
+        tuple(
             PlannedNumber(
                 row,
                 f"{shot}-shot",
@@ -220,7 +218,7 @@ def adaptation(_: StudyRunner) -> Plan:
     """The embeddings before and after adaptation."""
     return Plan(
         "Before against after adaptation",
-        _numbers(
+        tuple(
             PlannedNumber(row, column, PlannedRun("feat", shot), score=score)
             for row, score in (("Pre-Adapt", "before"), ("Post-Adapt", ""))
             for column, shot in SHOTS.items()
@@ -237,7 +235,7 @@ def averaging(_: StudyRunner) -> Plan:
     }
     return Plan(
         "Averaging before or after adaptation",
-        _numbers(
+        tuple(
             PlannedNumber(str(shot), column, run, tasks={"shot": shot})
             for shot in (5, 15, 30)
             for column, run in columns.items()
@@ -272,7 +270,7 @@ def similarity(_: StudyRunner) -> Plan:
     rows = {"Cosine": ("cosine", changes), "Euclidean": ("", ())}
     return Plan(
         "Cosine similarity against Euclidean distance",
-        _numbers(
+        tuple(
             PlannedNumber(row, column, PlannedRun("feat", shot, *changed))
             for row, changed in rows.items()
             for column, shot in SHOTS.items()
@@ -286,7 +284,7 @@ def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual:
     """FEAT with one key of its recipe at each of the values; at the usual one it is the recipe as it is."""
     return Plan(
         title,
-        _numbers(
+        tuple(
             PlannedNumber(
                 str(value),
                 column,
@@ -299,10 +297,6 @@ def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual:
         ),
         corner=corner,
     )
-
-
-def _numbers(numbers: Iterable[PlannedNumber]) -> tuple[PlannedNumber, ...]:
-    return tuple(numbers)
 
 
 ABLATIONS: dict[str, Callable[[StudyRunner], Plan]] = {

@@ -139,7 +139,7 @@ def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
 
     found = [(result.method, *number) for result, number in zip(results, numbers, strict=True) if number]
     sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
-    cited = dict.fromkeys(method for method, number, _ in found if number.cited)
+    cited = dict.fromkeys(method for method, number, _ in found if number.mark)
     notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
     notes += [
         f"Ours {what} ({key})."
@@ -150,7 +150,7 @@ def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
         table,
         columns=beside(table.columns, Column("Paper", "paper", True)),
         rows=tuple(
-            beside(row, number[0].estimate if number else None)
+            beside(row, number[0] if number else None)
             for row, number in zip(table.rows, numbers, strict=True)
         ),
         notes=(*table.notes, *notes),

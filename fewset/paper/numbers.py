@@ -1,65 +1,34 @@
-"""The paper's own numbers, to stand beside ours; `paper.toml` holds them as they are printed."""
+"""The paper's own numbers, to stand beside ours; `numbers.toml` holds them as they are printed."""
 
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
 
 from fewset.report.loading import LoadedResult
 from fewset.report.tables import Estimate
 
 
 @dataclass(frozen=True)
-class PaperNumber:
-    """In percent, as printed: with so many decimals, and with an interval only where the paper gives one."""
+class PaperTable:
+    """A table of the paper: where it is, what it is on, and its numbers by panel, row and column.
 
-    mean: float
-    ci95: float | None
-    cited: bool = False  # by the authors, from another paper
-    decimals: int = 2
-
-    @property
-    def estimate(self) -> Estimate:
-        """As a cell of a table; marked with a star where it is cited."""
-        half = None if self.ci95 is None else self.ci95 / 100
-        return Estimate(self.mean / 100, half, self.decimals, "*" if self.cited else "")
-
-
-@dataclass(frozen=True)
-class PaperSource:
-    """Where in the paper the numbers of a study are, and what they are on."""
+    The numbers are as printed: with so many decimals, with an interval only where the paper gives one, and
+    with a star where its authors cite them from another paper.
+    """
 
     where: str
     on: str
     data: str
     backbone: str
+    numbers: dict[tuple[str, str, str], Estimate]
 
 
-class _Place(NamedTuple):
-    panel: str
-    row: str
-    column: str
-
-
-class _Table(NamedTuple):
-    source: PaperSource
-    numbers: dict[_Place, PaperNumber]
-
-
-def paper_number(
-    study: str, data: str, backbone: str, panel: str, row: str, column: str
-) -> PaperNumber | None:
-    """The number in the paper's table for this data and backbone, or in the study's default table."""
-    table = _table(study, data, backbone)
-    return None if table is None else table.numbers.get(_Place(panel, row, column))
-
-
-def paper_source(study: str, data: str, backbone: str) -> PaperSource | None:
-    """What `paper_number` looks into; None where the paper prints no numbers."""
-    table = _table(study, data, backbone)
-    return None if table is None else table.source
+def paper_table(study: str, data: str, backbone: str) -> PaperTable | None:
+    """The paper's table for this data and backbone, or the study's default; None where it prints none."""
+    own, defaults = _tables()
+    return own.get((study, data, backbone), defaults.get(study))
 
 
 _TRANSDUCTIVE = {
@@ -69,11 +38,12 @@ _TRANSDUCTIVE = {
 }
 
 
-def number_for(result: LoadedResult) -> tuple[PaperNumber, PaperSource] | None:
-    """The paper's number for what a result is on: the same set, backbone, setting, ways, shots and queries.
+def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
+    """The paper's number, and its table, for what a result is on.
 
-    None where the paper has no such number. So it is for every cross-domain and low-shot result: the paper
-    names no backbone for the one, and the other is on features that only its authors have.
+    That is the same set, backbone, setting, ways, shots and queries. None where the paper has no such number.
+    So it is for every cross-domain and low-shot result: the paper names no backbone for the one, and the
+    other is on features that only its authors have.
     """
     recipe = result.recipe
     backbone = recipe.get("model.backbone", "")
@@ -92,11 +62,11 @@ def number_for(result: LoadedResult) -> tuple[PaperNumber, PaperSource] | None:
             study, panel, column = "generalised", f"{result.shot}-shot learning", "COMBINED"
         case _:
             return None
-    source = paper_source(study, result.data, backbone)
-    number = paper_number(study, result.data, backbone, panel, row, column)
-    if source is None or number is None or (source.data, source.backbone) != (result.data, backbone):
+    table = paper_table(study, result.data, backbone)
+    if table is None or (table.data, table.backbone) != (result.data, backbone):
         return None
-    return number, source
+    number = table.numbers.get((panel, row, column))
+    return None if number is None else (number, table)
 
 
 def cited_note(rows: Iterable[str]) -> str:
@@ -104,33 +74,25 @@ def cited_note(rows: Iterable[str]) -> str:
     return f"* {', '.join(rows)}: cited in the paper from elsewhere, not run by its authors."
 
 
-def _table(study: str, data: str, backbone: str) -> _Table | None:
-    own, defaults = _tables()
-    return own.get((study, data, backbone), defaults.get(study))
-
-
 @cache
-def _tables() -> tuple[dict[tuple[str, str, str], _Table], dict[str, _Table]]:
+def _tables() -> tuple[dict[tuple[str, str, str], PaperTable], dict[str, PaperTable]]:
     """The tables by study, data and backbone, and the default one of each study."""
     text = resources.files("fewset.paper").joinpath("numbers.toml").read_text(encoding="utf-8")
     own, defaults = {}, {}
     for entry in tomllib.loads(text)["table"]:
-        source = PaperSource(entry["where"], entry["on"], entry["data"], entry["backbone"])
-        table = _Table(source, dict(_numbers(entry)))
-        own[entry["study"], source.data, source.backbone] = table
+        numbers = {
+            (row.get("panel", ""), row["row"], column): _number(printed, row.get("cited", False))
+            for row in entry["rows"]
+            for column, printed in zip(entry["columns"], row["numbers"], strict=True)
+        }
+        table = PaperTable(entry["where"], entry["on"], entry["data"], entry["backbone"], numbers)
+        own[entry["study"], table.data, table.backbone] = table
         if entry.get("default", False):
             defaults[entry["study"]] = table
     return own, defaults
 
 
-def _numbers(entry: dict[str, Any]) -> list[tuple[_Place, PaperNumber]]:
-    return [
-        (_Place(row.get("panel", ""), row["row"], column), _number(text, row.get("cited", False)))
-        for row in entry["rows"]
-        for column, text in zip(entry["columns"], row["numbers"], strict=True)
-    ]
-
-
-def _number(text: str, cited: bool) -> PaperNumber:
-    mean, _, half = text.partition(" ± ")
-    return PaperNumber(float(mean), float(half) if half else None, cited, len(mean.partition(".")[2]))
+def _number(printed: str, cited: bool) -> Estimate:
+    mean, _, half = printed.partition(" ± ")
+    decimals = len(mean.partition(".")[2])
+    return Estimate(float(mean) / 100, float(half) / 100 if half else None, decimals, "*" if cited else "")

@@ -2,15 +2,23 @@
 
 from pathlib import Path
 
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.protocols.cross_domain import cross_domains, picture_task
+from fewset.evaluation.protocols.cross_domain import cross_domains
 from fewset.evaluation.scoring import score_tasks
 from fewset.experiments.weights import load
+from fewset.models.task_model import TaskModel
 from fewset.report.figures import png, svg
-from fewset.report.task_figures import PicturedTask, qualitative_figure
+from fewset.report.task_figures import PicturedTask, task_figure
 from fewset.runtime.devices import pick_device
 from fewset.runtime.files import write_bytes
+from fewset.tasks.episode import split
+from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec
 
 LOOKED_AT = 200  # tasks: the picture shows the best and the worst of them, and says so
@@ -27,19 +35,33 @@ def picture_tasks(
         accuracy = score_tasks(model, features, crossing.index, spec).per_task
     pictured = []
     for word, number in (("best", int(accuracy.argmax())), ("worst", int(accuracy.argmin()))):
-        task = picture_task(model, features, crossing.index, spec, number)
-        shown, asked = (crossing.rows[positions] for positions in (task.support, task.query))
+        *positions, predicted = predict_task(model, features, crossing.index, spec, number)
+        shown, asked = (crossing.rows[items] for items in positions)
         pictured.append(
             PicturedTask(
                 images.images[shown],
                 images.images[asked],
-                task.predicted,
+                predicted,
                 [images.class_names[label] for label in images.labels[shown[:, 0]]],
                 f"The {word} of {spec.tasks} tasks, {support} → {query}",
             )
         )
-    figure = qualitative_figure(*pictured)
+    figure = task_figure(pictured)
     paths = [out / f"qualitative.{form}" for form in ("png", "svg")]
     for path, draw in zip(paths, (png, svg), strict=True):
         write_bytes(path, draw(figure))
     return paths
+
+
+def predict_task(
+    model: TaskModel, features: Float[Tensor, "items D"], index: ClassIndex, spec: TaskSpec, number: int
+) -> tuple[Int[np.ndarray, "N K"], Int[np.ndarray, "N Q"], Int[np.ndarray, "N Q"]]:
+    """Support and queries of task `number` as positions in the features, and the predicted way of each query.
+
+    Row n holds class n.
+    """
+    rows = sample_tasks(index, spec, number, number + 1)
+    episode = split(features[torch.from_numpy(rows).to(features.device)], spec.shot)
+    with evaluating(model):
+        predicted = model(episode.support, episode.query).argmax(-1).reshape(spec.way, spec.query)
+    return rows[0, :, : spec.shot], rows[0, :, spec.shot :], predicted.cpu().numpy()

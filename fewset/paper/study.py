@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from fewset.experiments.result import Result, StoredScore
-from fewset.paper.numbers import PaperSource, paper_number, paper_source
+from fewset.paper.numbers import PaperTable, paper_table
 from fewset.report.tables import Estimate
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
-from fewset.runtime.parsing import parse
-from fewset.runtime.reading import read_json
+from fewset.runtime.parsing import read_record
 
 FORMAT = 2
 
@@ -62,6 +62,9 @@ class Study:
     notes: tuple[str, ...]
     format: int = FORMAT
 
+    def __post_init__(self) -> None:
+        _check(self)
+
     def number(self, panel: str, row: str, column: str) -> Number | None:
         place = (panel, row, column)
         return next((number for number in self.numbers if number.place == place), None)
@@ -72,8 +75,7 @@ class Study:
 
     def paper(self, panel: str, row: str, column: str) -> Estimate | None:
         """The paper's number for the same place; marked with a star where the paper cites it."""
-        number = paper_number(self.name, self.data, self.backbone, panel, row, self.key(column))
-        return None if number is None else number.estimate
+        return self.source.numbers.get((panel, row, self.key(column))) if self.source else None
 
     def key(self, column: str) -> str:
         """What the paper's column is called."""
@@ -85,9 +87,9 @@ class Study:
         return ", ".join(filter(None, (self.data, self.backbone)))
 
     @property
-    def source(self) -> PaperSource | None:
+    def source(self) -> PaperTable | None:
         """Where the paper's numbers are from."""
-        return paper_source(self.name, self.data, self.backbone)
+        return paper_table(self.name, self.data, self.backbone)
 
     @property
     def on_the_papers_set(self) -> bool:
@@ -103,28 +105,16 @@ def write_study(study: Study, path: Path) -> None:
 
 def read_study(path: Path) -> Study:
     """Read and check a study file."""
-    try:
-        record = read_json(path)
-    except FileNotFoundError:
-        raise UserError(f"there is no study file {path}; the command of the study writes it") from None
-    except (OSError, ValueError) as error:
-        raise _broken(path, f"cannot be read ({error})") from None
-    if not isinstance(record, dict):
-        raise _broken(path, "does not hold a JSON object")
-    if record.get("format") != FORMAT:
-        raise _broken(path, f"has format {record.get('format')!r}, expected {FORMAT}")
-    try:
-        study = parse(Study, record, what="study")
-        for number in study.numbers:
-            if not 0 <= number.stored.mean <= 1 or (number.stored.ci95 or 0) < 0:
-                raise UserError(f"{number.place} is {number.stored.mean}, expected a fraction of 0..1")
-        _check_places(study)
-    except UserError as error:
-        raise _broken(path, f"is not a study ({error})") from None
-    return study
+    if not path.exists():
+        raise UserError(f"there is no study file {path}; the command of the study writes it")
+    return read_record(Study, path, "study", FORMAT, partial(_broken, path))
 
 
-def _check_places(study: Study) -> None:
+def _check(study: Study) -> None:
+    """Refuse numbers that are no accuracies, or that stand at no place of the study, or at one twice."""
+    for number in study.numbers:
+        if not 0 <= number.stored.mean <= 1 or (number.stored.ci95 or 0) < 0:
+            raise UserError(f"{number.place} is {number.stored.mean}, expected a fraction of 0..1")
     # Names end up in terminals, tables and pictures: one line of visible characters each.
     for text in _texts(study):
         if not text.isprintable():

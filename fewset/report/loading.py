@@ -12,16 +12,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from fewset.experiments.result import (
-    Result,
-    StoredScore,
-    broken_file,
-    file_digest,
-    half_width,
-    read_result,
-)
+from fewset.experiments.result import Result, StoredScore, broken_file, half_width, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 from fewset.runtime.reading import parse_json, parse_toml, read_text, regular_file
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import METRICS
@@ -119,7 +113,7 @@ def _check_weights(record: Result, file: Path, directory: Path) -> None:
     """Refuse a result that other weights made than those in its run."""
     weights = directory / WEIGHTS
     if record.weights_digest and weights.exists() and file_digest(weights) != record.weights_digest:
-        raise broken_file(file, f"was made by other weights than {weights}", directory)
+        raise broken_file(file, directory, f"was made by other weights than {weights}")
 
 
 class _Arrays:
@@ -184,7 +178,7 @@ class _Arrays:
             raise self._broken(file, f"cannot be read ({error})") from None
 
     def _broken(self, file: Path, what: str) -> UserError:
-        return broken_file(file, what, self.directory)
+        return broken_file(file, self.directory, what)
 
 
 def _fit_together(shapes: dict[str, tuple[int, ...]]) -> bool:

@@ -31,6 +31,7 @@ class Adaptation(NamedTuple):
 
     label: str
     figure: str
+    picture: bytes
     shown: int
     shown_hurt: int
     tasks: int
@@ -47,7 +48,8 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
     comparisons = compare_results(results)
     table = comparison_table(results)
     scores = score_tables(comparisons)
-    figures = _figures(comparisons)
+    adaptations = _adaptations(comparisons)
+    figures = _figures(comparisons) | {item.figure: item.picture for item in adaptations}
     html = _template().render(
         title=_title(results),
         summary=summary(comparisons),
@@ -55,7 +57,7 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
         scores=scores,
         notes=notes_table(comparisons),
         figures={name: _data_uri(picture) for name, picture in figures.items()},
-        adaptations=_adaptations(comparisons),
+        adaptations=adaptations,
         comparisons=comparisons,
         settings=settings_table(comparisons),
         describe_tasks=describe_tasks,
@@ -117,14 +119,11 @@ def _title(results: Sequence[LoadedResult]) -> str:
 
 
 def _figures(comparisons: Sequence[Comparison]) -> dict[str, bytes]:
-    """The figures by the names of their files."""
+    """The figures of all results by the names of their files."""
     figures = {"accuracy.png": png(accuracy_figure(comparisons))}
     training = training_figure(comparisons)
     if training is not None:
         figures["training.png"] = png(training)
-    for number, item in enumerate(comparisons, start=1):
-        if item.result.examples is not None:
-            figures[_adaptation_file(number)] = png(adaptation_figure(item.result.examples))
     return figures
 
 
@@ -137,7 +136,8 @@ def _adaptations(comparisons: Sequence[Comparison]) -> list[Adaptation]:
             adaptations.append(
                 Adaptation(
                     item.label,
-                    figure=_adaptation_file(number),
+                    figure=f"adaptation-{number}.png",
+                    picture=png(adaptation_figure(examples)),
                     shown=len(examples.task),
                     shown_hurt=int((examples.accuracy_after < examples.accuracy_before).sum()),
                     tasks=item.result.tasks,
@@ -146,10 +146,6 @@ def _adaptations(comparisons: Sequence[Comparison]) -> list[Adaptation]:
                 )
             )
     return adaptations
-
-
-def _adaptation_file(number: int) -> str:
-    return f"adaptation-{number}.png"
 
 
 def _data_uri(picture: bytes) -> str:

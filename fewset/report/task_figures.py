@@ -53,24 +53,9 @@ class _Shape(NamedTuple):
         return self.query_left + self.query * _STEP
 
 
-def task_figure(
-    support: UInt8[np.ndarray, "N K H W 3"],
-    query: UInt8[np.ndarray, "N Q H W 3"],
-    predicted: Int[np.ndarray, "N Q"],
-    class_names: Sequence[str],
-    title: str,
-) -> Figure:
-    """One task: a class in each row, its support images left, its queries right."""
-    return _figure([PicturedTask(support, query, predicted, class_names, title)])
-
-
-def qualitative_figure(succeeding: PicturedTask, failing: PicturedTask) -> Figure:
-    """A task that succeeds above one that fails."""
-    return _figure([succeeding, failing])
-
-
 @style()
-def _figure(tasks: Sequence[PicturedTask]) -> Figure:
+def task_figure(tasks: Sequence[PicturedTask]) -> Figure:
+    """Tasks one below the other: a class in each row, its support images left, its queries right."""
     shapes = [_shape(task) for task in tasks]
     wide = max(shape.right for shape in shapes)
     heights = [_LINE * shape.lines * len(task.query) + 0.2 for task, shape in zip(tasks, shapes, strict=True)]

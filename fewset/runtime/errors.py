@@ -1,5 +1,7 @@
 """The one exception that means "the user can mend this"."""
 
+from collections.abc import Collection, Iterable
+
 _LISTED = 8  # names in an error
 
 
@@ -11,13 +13,19 @@ class UserError(ValueError):
     """
 
 
-def unknown_name(what: str, got: object, names: object) -> UserError:
+def unknown_name(what: str, got: object, names: Iterable[object]) -> UserError:
     """An error for a name that is not among the known ones; suggests the closest, and lists all if few."""
     from difflib import get_close_matches
 
-    options = sorted(str(name) for name in names)  # type: ignore[attr-defined]
+    options = sorted(map(str, names))
     close = get_close_matches(str(got), options, n=_LISTED)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = options if len(options) <= _LISTED else close or options[:_LISTED]
     rest = f" and {len(options) - len(listed)} more" if len(listed) < len(options) else ""
     return UserError(f"unknown {what} {got!r}.{hint} Known: {', '.join(listed) or 'none'}{rest}.")
+
+
+def refuse_unknown(what: str, got: object, names: Collection[object]) -> None:
+    """Raise `unknown_name` for a name that is not among these."""
+    if got not in names:
+        raise unknown_name(what, got, names)

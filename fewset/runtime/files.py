@@ -1,5 +1,6 @@
-"""Files appear whole or not at all: written under a temporary name, then renamed."""
+"""Files appear whole or not at all: written under a temporary name, then renamed. And their digests."""
 
+import hashlib
 import json
 import os
 import re
@@ -27,6 +28,16 @@ def checked_name(name: str, what: str) -> str:
             f"{_LONGEST_NAME} bytes, the first a letter or a digit"
         )
     return name
+
+
+def check_output(path: Path, *, directory: bool = False) -> None:
+    """Refuse, before the work, a file (or directory) that could not be written after it."""
+    if directory and path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file, expected a directory; choose another name")
+    if not directory and path.is_dir():
+        raise UserError(f"{path} is a directory, expected a file; give the name of one in it")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"there is no directory {path.parent} to write {path.name} into; make it first")
 
 
 @contextmanager
@@ -72,3 +83,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file, which binds a number to the weights or the images that made it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,12 +7,14 @@ the key, what it is, and what was expected. A dataclass whose keys were once cal
 
 import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from math import isfinite
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
+from fewset.runtime.reading import read_json
 
 _Config = TypeVar("_Config")
 
@@ -24,12 +26,29 @@ def parse(kind: type[_Config], table: Mapping[str, Any], where: str = "", what: 
     hints = _hints(kind)
     table = _with_new_names(kind, table, where, what)
     for key in table:
-        if key not in hints:
-            raise unknown_name(f"{what} key", where + key, [where + name for name in hints])
+        refuse_unknown(f"{what} key", where + key, [where + name for name in hints])
     for item in fields(kind):  # type: ignore[arg-type]
         if item.name not in table and item.default is MISSING and item.default_factory is MISSING:
             raise UserError(f"the {what} lacks {where + item.name!r}")
     return kind(**{key: parse_value(hints[key], value, where + key, what) for key, value in table.items()})
+
+
+def read_record(
+    kind: type[_Config], file: Path, what: str, format: int, broken: Callable[[str], UserError]
+) -> _Config:
+    """A dataclass from a JSON file of this format; `broken` makes the error of what is wrong with it."""
+    try:
+        record = read_json(file)
+    except (OSError, ValueError) as error:
+        raise broken(f"cannot be read ({error})") from None
+    if not isinstance(record, dict):
+        raise broken("does not hold a JSON object")
+    if record.get("format") != format:
+        raise broken(f"has format {record.get('format')!r}, expected {format}")
+    try:
+        return parse(kind, record, what=what)
+    except UserError as error:
+        raise broken(f"is not a {what} ({error})") from None
 
 
 def parse_value(kind: Any, value: Any, where: str, what: str = "recipe") -> Any:

@@ -10,7 +10,7 @@ from importlib import import_module, metadata
 from pkgutil import iter_modules
 from typing import Any, TypeVar
 
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 Member = TypeVar("Member")
 Registered = TypeVar("Registered")
@@ -45,8 +45,7 @@ class Registry(Mapping[str, Member]):
 
     def __getitem__(self, name: str) -> Member:
         self.load()
-        if name not in self._members:
-            raise unknown_name(self.kind, name, self._members)
+        refuse_unknown(self.kind, name, self._members)
         return self._members[name]
 
     def __contains__(self, name: object) -> bool:

@@ -26,7 +26,7 @@ def hold_out(labels: Int[np.ndarray, "items"], share: float = 0.25, seed: int = 
     if not 0 < share < 1:
         raise UserError(f"the share to hold out is {share}, expected a number between 0 and 1")
     check_seed(seed)
-    parts: list[list[np.ndarray]] = [[], [], []]
+    part = np.zeros(len(labels), dtype=np.int64)  # 0 to train, 1 to validate, 2 to test
     classes, starts = np.unique(np.sort(labels), return_index=True)
     for label, rows in zip(classes, np.split(np.argsort(labels, kind="stable"), starts[1:]), strict=True):
         held = round(share * len(rows))
@@ -36,8 +36,5 @@ def hold_out(labels: Int[np.ndarray, "items"], share: float = 0.25, seed: int = 
                 "than all; change the share"
             )
         drawn = rows[np.argsort(hash_keys(seed, int(label), np.arange(len(rows))))]
-        for part, chosen in zip(
-            parts, (drawn[held:], drawn[: held // 2], drawn[held // 2 : held]), strict=True
-        ):
-            part.append(chosen)
-    return HeldOut(*(np.sort(np.concatenate(part)) for part in parts))
+        part[drawn[: held // 2]], part[drawn[held // 2 : held]] = 1, 2
+    return HeldOut(*(np.flatnonzero(part == number) for number in range(3)))

@@ -1,5 +1,6 @@
 """Meta-training: one step is one or more tasks drawn from the train split (algorithm 1 of the paper)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -10,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import draw_rotations, rotate
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import evaluate_selection, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import embedding_model
@@ -86,9 +86,10 @@ class TrainConfig:
             )
 
 
-class TaskStage:
+class TaskStage(ABC):
     """What all stages that learn from tasks have in common: the tasks of each step, and the optimiser.
 
+    `index` and `validation_index` are what tasks are drawn from to learn and to choose the best weights on;
     `learning` are the parameters of the backbone that learn, `others` all else that does.
     """
 
@@ -100,11 +101,15 @@ class TaskStage:
         config: TrainConfig,
         seed: int,
         index: ClassIndex,
+        validation_index: ClassIndex,
         learning: Iterable[nn.Parameter],
         others: Iterable[nn.Parameter],
     ) -> None:
+        if config.epochs:
+            _check_tasks(index, validation_index, config)
         self.model = self.module = model
-        self.config, self.seed, self.index = config, seed, index
+        self.config, self.seed = config, seed
+        self.index, self.validation_index = index, validation_index
         self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
@@ -112,36 +117,50 @@ class TaskStage:
         self.epochs = config.epochs
         self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
 
-    def draw(self, number: int) -> tuple[int, Int[np.ndarray, "T N KQ"]]:
-        """The number of the first task of a step, and the items of each; of this process's part of them."""
+    @abstractmethod
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
+        """The embeddings of tasks, from their items in the index and the number of the first task."""
+
+    def step(self, number: int) -> Step:
+        """The tasks of a step, or this process's part of them."""
+        if self.config.freeze_batchnorm:
+            _keep_statistics(self.model)
         first, last = (number * self.config.tasks_per_step + place for place in self.portion)
-        return first, sample_tasks(self.index, self.spec, first, last)
+        items = sample_tasks(self.index, self.spec, first, last)
+        return task_step(self.model, self.embed_tasks(items, first), self.config)
+
+    @property
+    def validation_spec(self) -> TaskSpec:
+        """The tasks that weights are chosen on."""
+        config = self.config
+        way, query = config.validation_way, config.validation_query
+        return TaskSpec(way, config.shot, query, config.validation_tasks, self.seed)
+
+    def draw_rotations(self, first: int, shape: tuple[int, ...]) -> Int[Tensor, " B"]:
+        """The quarter turns of the images of tasks from number `first` on, the same for all of a class."""
+        tasks, way, per_class = shape
+        generators = (torch.Generator().manual_seed(mix(self.seed, first + task, 7)) for task in range(tasks))
+        drawn = [draw_rotations(way, self.config.rotation_classes, generator) for generator in generators]
+        return torch.cat(drawn).repeat_interleave(per_class)
 
 
 class MetaTraining(TaskStage):
     """The whole model on sampled tasks: task loss plus the contrastive term."""
 
     def __init__(self, model: TaskModel, items: TrainingItems, config: TrainConfig, seed: int) -> None:
-        index = class_index(items.train)
-        check_tasks(index, class_index(items.val), config)
-        super().__init__(model, config, seed, index, model.backbone.parameters(), beside_backbone(model))
+        indices = items.train.index, items.val.index
+        super().__init__(model, config, seed, *indices, model.backbone.parameters(), beside_backbone(model))
         self.images, self.train, self.val = items.images, items.train, items.val
 
-    def step(self, number: int) -> Step:
-        return task_step(self.model, self._embed_tasks(number), self.config)
-
     def validate(self) -> Score:
-        return evaluate_selection(self.model, self.images, self.val, validation_spec(self.config, self.seed))
+        return evaluate_selection(self.model, self.images, self.val, self.validation_spec)
 
-    def _embed_tasks(self, number: int) -> Float[Tensor, "T N KQ D"]:
-        """The images of a step's tasks, or of this process's part of them, through the backbone at once.
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
+        """All images go through the backbone at once.
 
         BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
         """
-        if self.config.freeze_batchnorm:
-            keep_statistics(self.model)
-        first, drawn = self.draw(number)
-        rows: np.ndarray = self.train.rows[drawn]
+        rows: np.ndarray = self.train.rows[items]
         # Each task is augmented with a seed of its own, so that it does not matter which process does it.
         parts = [
             load_batch(
@@ -151,22 +170,8 @@ class MetaTraining(TaskStage):
         ]
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
         if self.config.rotation_classes:
-            images = rotate(
-                images, draw_class_rotations(self.config, self.seed, first, rows.shape).to(images.device)
-            )
+            images = rotate(images, self.draw_rotations(first, rows.shape).to(images.device))
         return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
-
-
-def draw_class_rotations(
-    config: TrainConfig, seed: int, first: int, shape: tuple[int, ...]
-) -> Int[Tensor, " B"]:
-    """The quarter turns of each image of the tasks from number `first` on: the same for all of a class."""
-    tasks, way, per_class = shape
-    drawn = [
-        draw_rotations(way, config.rotation_classes, torch.Generator().manual_seed(mix(seed, task, 7)))
-        for task in range(first, first + tasks)
-    ]
-    return torch.cat(drawn).repeat_interleave(per_class)
 
 
 def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
@@ -175,17 +180,15 @@ def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
     return [parameter for parameter in model.parameters() if parameter not in backbone]
 
 
-def keep_statistics(model: nn.Module) -> None:
+def _keep_statistics(model: nn.Module) -> None:
     """BatchNorm normalises by what it has gathered before, and gathers no more."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.eval()
 
 
-def check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> None:
+def _check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> None:
     """Refuse, before the first step, tasks that cannot be drawn from the train or the val split."""
-    if not config.epochs:
-        return
     specs = {
         "train": (train, config.way, config.shot, config.query),
         "val": (val, config.validation_way, config.shot, config.validation_query),
@@ -196,13 +199,6 @@ def check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> None
             index.check(way, shot, query)
         except UserError as error:
             raise UserError(f"tasks of the {split_name} split (train.{keys}): {error}") from None
-
-
-def validation_spec(config: TrainConfig, seed: int) -> TaskSpec:
-    """The tasks that weights are chosen on."""
-    return TaskSpec(
-        config.validation_way, config.shot, config.validation_query, config.validation_tasks, seed
-    )
 
 
 def task_step(model: TaskModel, items: Float[Tensor, "T N KQ D"], config: TrainConfig) -> Step:

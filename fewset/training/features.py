@@ -17,8 +17,7 @@ from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import Score
-from fewset.training.episodic import TaskStage, TrainConfig, check_tasks, task_step, validation_spec
-from fewset.training.loop import Step
+from fewset.training.episodic import TaskStage, TrainConfig
 
 _VALIDATION_SHARE = 0.2  # of the seen classes, where the table has no classes for validation
 _VALIDATION_ROWS = 64  # of each class that is validated on: 300 classes of 2,048 numbers are 157 MB
@@ -53,14 +52,12 @@ class FeatureTraining(TaskStage):
             ClassIndex(table.labels[rows], table.class_names)
             for rows in (self.rows, table.rows(self.validated, "train"))
         )
-        check_tasks(index, validation_index, config)
         # The loop wants an optimiser even when it takes no step.
         learning = parameters or [nn.Parameter(torch.zeros(1))]
-        super().__init__(model, config, seed, index, (), learning)
+        super().__init__(model, config, seed, index, validation_index, (), learning)
 
-    def step(self, number: int) -> Step:
-        _, drawn = self.draw(number)
-        return task_step(self.model, self._embed(self.rows[drawn]), self.config)
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:  # noqa: ARG002
+        return self._embed(self.rows[items])
 
     def validate(self) -> Score:
         """Tasks on at most 64 training rows of each class, which fit in memory whatever the table's size."""
@@ -70,9 +67,8 @@ class FeatureTraining(TaskStage):
         )
         most = max(_VALIDATION_ROWS, config.shot + config.validation_query)
         drawn = table.draw(self.validated, min(most, int(counts[self.validated].min())), mix(self.seed, 5))
-        spec = validation_spec(config, self.seed)
         features, labels = self._embed(drawn).flatten(0, 1), table.labels[drawn.reshape(-1)]
-        return evaluate(self.model, features, labels, spec, class_names=table.class_names)
+        return evaluate(self.model, features, labels, self.validation_spec, class_names=table.class_names)
 
     def _embed(self, rows: Int[np.ndarray, "*batch"]) -> Float[Tensor, "*batch D"]:
         features = torch.from_numpy(self.table.read(rows.reshape(-1))).to(device_of(self.model))

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from fewset.data.images.augmentation import draw_flips
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.fingerprint import fingerprint
 from fewset.models.model import FewShotModel
@@ -31,17 +30,7 @@ from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.training.batches import TrainingItems
-from fewset.training.episodic import (
-    TaskStage,
-    TrainConfig,
-    beside_backbone,
-    check_tasks,
-    draw_class_rotations,
-    keep_statistics,
-    task_step,
-    validation_spec,
-)
-from fewset.training.loop import Step
+from fewset.training.episodic import TaskStage, TrainConfig, beside_backbone
 
 _AT_ONCE = 512  # images
 
@@ -61,9 +50,8 @@ class FrozenTraining(TaskStage):
                 "this model has nothing to train but its backbone, which train.freeze_backbone keeps as it "
                 "is; leave that out, or set train.epochs = 0 to score the model"
             )
-        index, self.validation_index = class_index(items.train), class_index(items.val)
-        check_tasks(index, self.validation_index, config)
-        super().__init__(model, config, seed, index, learning, others)
+        indices = items.train.index, items.val.index
+        super().__init__(model, config, seed, *indices, learning, others)
         tabulate = partial(_tabulate, model, front, items.images)
         self.table = tabulate(items.train.rows)
         self.flipped = tabulate(items.train.rows, flipped=True) if config.augment else None
@@ -72,20 +60,13 @@ class FrozenTraining(TaskStage):
         flips = (False, True) if model.test_time_flip else (False,)
         self.validation_tables = [tabulate(items.val.rows, flipped=flipped) for flipped in flips]
 
-    def step(self, number: int) -> Step:
-        if self.config.freeze_batchnorm:
-            keep_statistics(self.back)
-        first, items = self.draw(number)
-        return task_step(self.model, self._embed(self._rows(items, first), *items.shape), self.config)
-
     def validate(self) -> Score:
         with evaluating(self.model):
             embedded = torch.stack([self._embed_table(table) for table in self.validation_tables]).mean(dim=0)
-            spec = validation_spec(self.config, self.seed)
-            return score_tasks(self.model, embedded, self.validation_index, spec)
+            return score_tasks(self.model, embedded, self.validation_index, self.validation_spec)
 
-    def _rows(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Shaped[np.ndarray, "B *_"]:
-        """What the frozen part makes of the tasks' images, flipped and rotated where augmentation would.
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
+        """From what the frozen part makes of the tasks' images, flipped and rotated where augmentation would.
 
         Images of rotation classes are not flipped as well, which would take as many tables again.
         """
@@ -97,11 +78,11 @@ class FrozenTraining(TaskStage):
             chosen = torch.cat(drawn).numpy()
             rows[chosen] = self.flipped[flat[chosen]]
         if self.rotated:
-            rotations = draw_class_rotations(self.config, self.seed, first, items.shape).numpy()
+            rotations = self.draw_rotations(first, items.shape).numpy()
             for quarters, table in enumerate(self.rotated, start=1):
                 chosen = rotations == quarters
                 rows[chosen] = table[flat[chosen]]
-        return rows
+        return self._embed(rows, *items.shape)
 
     def _embed_table(self, table: Shaped[np.ndarray, "N *_"]) -> Float[Tensor, "N D"]:
         starts = range(0, len(table), _AT_ONCE)

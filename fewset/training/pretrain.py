@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.scoring import evaluate_selection
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
@@ -67,7 +66,7 @@ class Pretraining:
         self.images, self.train, self.val = items.images, items.train, items.val
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         if config.epochs:
-            class_index(self.val).check(len(np.unique(self.val.labels)), 1, config.validation_query)
+            self.val.index.check(len(np.unique(self.val.labels)), 1, config.validation_query)
         torch.manual_seed(mix(seed, 0, 3))
         self.classifier = nn.Linear(model.dim, len(classes)).to(next(model.parameters()).device)
         self.module = nn.ModuleDict({"model": model, "classifier": self.classifier})

@@ -96,6 +96,8 @@ def test_results_know_the_command_however_it_was_started(
 MODEL = "omniglot-feat-1shot"
 COMPUTE = [
     ["demo"],
+    ["fit", ".", "-o", "a.fewset"],
+    ["predict", "a.fewset", "."],
     ["pretrain", "strokes/pretrain", *options(PRETRAIN)],
     ["train", "strokes/feat", *options([*TRAIN, "train.init="])],
     ["eval", MODEL],
@@ -106,7 +108,7 @@ COMPUTE = [
 MEASURE = [["bench", part, "--data", "tiny"] for part in ("evaluate", "train", "data")]
 LOAD = [["params"], ["data", "import", "folder", "."]]
 # These only show what is there: a result's file says all that a report needs.
-APART = ["compare", "report", "results", "recipes", "weights", "import-weights"]
+APART = ["info", "compare", "report", "results", "recipes", "weights", "import-weights"]
 APART += ["data list", "data info", "data verify", "bench page"]
 
 

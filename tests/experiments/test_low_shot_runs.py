@@ -343,7 +343,8 @@ from fewset.data.features.table import open_features, table_path, write_features
 from fewset.runtime.machine import peak_memory
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.build import build_model
-from fewset.evaluation.protocols.low_shot import LowShotSpec, evaluate_low_shot
+from fewset.evaluation.protocols.low_shot import evaluate_low_shot
+from fewset.tasks.spec import TaskSpec
 
 rows, dim, classes, shot, piece = map(int, sys.argv[1:])
 labels = np.arange(rows) % classes
@@ -358,7 +359,7 @@ write_features(
 )
 model = build_model(ModelConfig("features", {"dim": dim}, "attention"))
 before = peak_memory()
-evaluate_low_shot(model, open_features("large"), LowShotSpec((shot,), trials=1))
+evaluate_low_shot(model, open_features("large"), TaskSpec(shot=shot, tasks=1))
 print(peak_memory() - before)
 """
 

@@ -49,3 +49,14 @@ def write_photos(folder: Path, shots: int = 4, first: int = 0) -> Path:
         for number in range(first, first + shots):
             photo(label, number).save(folder / label / f"{number}.png")
     return folder
+
+
+PLUGIN = """
+from fewset.models.encoders import register_encoder
+from tests.helpers.photos import TinyEncoder
+
+@register_encoder("tiny")
+def tiny(device):
+    return TinyEncoder()
+"""
+"""A file for `--plugin` that makes the encoder known."""

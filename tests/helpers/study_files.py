@@ -59,9 +59,8 @@ def make_study(**changes: Any) -> Study:
         numbers=(),
         notes=(),
     )
-    study = replace(study, **changes)
-    if "columns" in changes and "column_keys" not in changes:
-        study = replace(study, column_keys=study.columns)
+    columns = changes.get("columns", COLUMNS)
+    study = replace(study, **{"column_keys": columns, **changes})
     places = [
         (panel, row, column) for panel in study.panels for row in study.rows for column in study.columns
     ]

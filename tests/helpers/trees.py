@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from fewset.data.images.decoding import decode
-from fewset.data.images.store import SPLITS, ImageSet, home, list_sets
+from fewset.data.images.store import SPLITS, ImageSet, list_sets
+from fewset.data.manifest import home
 
 Tree = dict[str, bytes]
 Write = Callable[[Tree, Path], Path]

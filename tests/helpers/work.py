@@ -14,7 +14,7 @@ from torch import Tensor
 from fewset.data.features.table import open_features
 from fewset.data.images.store import open_set
 from fewset.evaluation import scoring as evaluation
-from fewset.evaluation.protocols.low_shot import LowShotSpec, choose_prior, evaluate_low_shot
+from fewset.evaluation.protocols.low_shot import choose_prior, evaluate_low_shot
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
@@ -24,6 +24,7 @@ from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
+from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
 from fewset.training.batches import TrainingItems
 from fewset.training.episodic import MetaTraining, TrainConfig
@@ -109,11 +110,12 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
             exact[f"{setting} {name} per task"] = np.load(run / "results" / score.per_task)
     torch.manual_seed(0)
     model = FewShotModel(FeatureInput(5, "l2n"), Attention(5), PrototypeHead(5))
-    spec = LowShotSpec(shots=(1, 3), trials=2)
     features = open_features(table)
-    for shot, scores in evaluate_low_shot(model, features, spec, chunk=31).items():
+    for shot in (1, 3):
+        spec = TaskSpec(shot=shot, tasks=3)
+        scores = evaluate_low_shot(model, features, spec, chunk=31)
         exact |= {f"low-shot {shot} {name}": score.per_task for name, score in scores.items()}
-    exact["prior"] = np.array(choose_prior(model, features, spec, chunk=31))
+        exact[f"prior {shot}"] = np.array(choose_prior(model, features, spec, chunk=31))
 
     free = trained(tasks, freeze=False, steps=1).backbone.blocks[0][1]  # type: ignore[union-attr, index]
     close = {

@@ -7,10 +7,10 @@ from fewset.models.adapters.attention import Attention
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
-from fewset.models.capabilities import Capabilities
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.simple_shot import SimpleShotHead
 from fewset.models.model import FewShotModel, embedding_model, image_embedder
+from fewset.models.task_model import Capabilities
 from fewset.runtime.errors import UserError
 
 DIM = 7

@@ -22,9 +22,9 @@ from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.run_directory import RunDirectory
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.models.backbones.conv4 import Conv4
-from fewset.models.capabilities import Capabilities
 from fewset.models.maml import MamlConfig, MamlModel, Parameters, descend
 from fewset.models.model import embedding_model
+from fewset.models.task_model import Capabilities
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop

@@ -11,7 +11,6 @@ import torch
 
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import evaluate_run
-from fewset.experiments.result import file_digest
 from fewset.experiments.weights import load_weights, save_weights
 from fewset.paper import make as study_run
 from fewset.paper import runner as study_runner
@@ -21,6 +20,7 @@ from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import read_study, write_study
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
 pytestmark = pytest.mark.usefixtures("tiny_set")

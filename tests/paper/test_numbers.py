@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from fewset.paper.numbers import PaperNumber, number_for, paper_number, paper_source
+from fewset.paper.numbers import number_for, paper_table
 from fewset.report.loading import LoadedResult, load_result
+from fewset.report.tables import Estimate
 from tests.helpers.real_files import real_file
 from tests.helpers.results import MakeRun
 
@@ -106,19 +107,26 @@ def test_every_study_has_its_tables_and_one_default() -> None:
     assert len(TABLES) == sum(STUDIES.values())
 
 
+def paper_number(study: str, data: str, backbone: str, *place: str) -> Estimate | None:
+    table = paper_table(study, data, backbone)
+    return None if table is None else table.numbers.get(place)
+
+
 def test_the_table_of_the_same_data_and_backbone_comes_first() -> None:
     wanted = ("", "FEAT", "1-shot 5-way")
-    assert paper_number("benchmark", "miniimagenet", "resnet12", *wanted) == PaperNumber(66.78, 0.20)
-    assert paper_number("benchmark", "cub", "conv4", *wanted) == PaperNumber(68.87, 0.22)
-    source = paper_source("benchmark", "cub", "conv4")
+    assert paper_number("benchmark", "miniimagenet", "resnet12", *wanted) == Estimate(66.78 / 100, 0.20 / 100)
+    assert paper_number("benchmark", "cub", "conv4", *wanted) == Estimate(68.87 / 100, 0.22 / 100)
+    source = paper_table("benchmark", "cub", "conv4")
     assert source is not None
     assert (source.on, source.where) == ("CUB, ConvNet", "supplement, results on CUB")
 
 
 @pytest.mark.parametrize(("data", "backbone"), [("strokes", "conv4"), ("cub", "resnet12"), ("", "")])
 def test_without_one_the_default_table_is_taken(data: str, backbone: str) -> None:
-    assert paper_number("benchmark", data, backbone, "", "FEAT", "1-shot 5-way") == PaperNumber(55.15, 0.20)
-    source = paper_source("benchmark", data, backbone)
+    assert paper_number("benchmark", data, backbone, "", "FEAT", "1-shot 5-way") == Estimate(
+        55.15 / 100, 0.20 / 100
+    )
+    source = paper_table("benchmark", data, backbone)
     assert source is not None
     assert source.on == "miniImageNet, ConvNet"
 
@@ -130,18 +138,20 @@ def test_tables_are_not_mixed() -> None:
 
 def test_what_the_paper_does_not_have_is_none() -> None:
     assert paper_number("ways", "strokes", "conv4", "1-shot, trained 5-way", "FEAT", "5") is None
-    assert paper_source("ways", "strokes", "conv4") is None
+    assert paper_table("ways", "strokes", "conv4") is None
     assert paper_number("generalised", "strokes", "conv4", "1-shot learning", "FEAT", "harmonic mean") is None
 
 
 def test_numbers_are_as_printed() -> None:
     low_shot = paper_number("low-shot", "features", "", "All with prior", "ProtoNet", "10-shot")
-    assert low_shot == PaperNumber(79.5, None, cited=True, decimals=1)
+    assert low_shot == Estimate(79.5 / 100, None, decimals=1, mark="*")
     generalised = paper_number("generalised", "strokes", "conv4", "5-shot learning", "FEAT", "COMBINED")
-    assert generalised == PaperNumber(41.68, 0.03)
-    assert paper_number("cross-domain", "strokes", "conv4", "", "FEAT", "A → B") == PaperNumber(30.89, 0.17)
-    assert paper_number("transductive", "strokes", "conv4", "", "FEAT‡", "1-shot 5-way") == PaperNumber(
-        57.04, 0.16
+    assert generalised == Estimate(41.68 / 100, 0.03 / 100)
+    assert paper_number("cross-domain", "strokes", "conv4", "", "FEAT", "A → B") == Estimate(
+        30.89 / 100, 0.17 / 100
+    )
+    assert paper_number("transductive", "strokes", "conv4", "", "FEAT‡", "1-shot 5-way") == Estimate(
+        57.04 / 100, 0.16 / 100
     )
 
 
@@ -179,7 +189,7 @@ def test_a_result_has_the_number_of_its_own_table(
 ) -> None:
     found = number_for(result_of(make_run, recipe, **fields))
     assert found is not None
-    assert found[0].mean == mean
+    assert found[0].mean == mean / 100
 
 
 @pytest.mark.parametrize(

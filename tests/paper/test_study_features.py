@@ -14,7 +14,6 @@ from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments import embed_set as embedding
 from fewset.experiments.embed_set import embed_set
-from fewset.experiments.result import file_digest
 from fewset.experiments.run_directory import ENVIRONMENT
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.paper.catalogue import STUDIES
@@ -23,6 +22,7 @@ from fewset.paper.plan import PlannedRun
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import Study
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 from tests.helpers.command_line import PRETRAIN, TRAIN, succeed
 
 SMALL = list(dict.fromkeys([*PRETRAIN, *TRAIN, "train.validation_query=3"]))

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from fewset.report.figures import DOWN, UP, png, svg
-from fewset.report.task_figures import PicturedTask, qualitative_figure, task_figure
+from fewset.report.task_figures import PicturedTask, task_figure
 from fewset.runtime.errors import UserError
 
 WAY, SHOT, QUERIES, HEIGHT, BREADTH = 3, 7, 11, 13, 5
@@ -23,7 +23,7 @@ def task() -> PicturedTask:
 
 
 def figure_of(task: PicturedTask):
-    return task_figure(task.support, task.query, task.predicted, task.class_names, task.title)
+    return task_figure([task])
 
 
 def test_every_image_stands_once_and_in_its_class(task: PicturedTask) -> None:
@@ -87,7 +87,7 @@ def test_two_tasks_stand_one_above_the_other(task: PicturedTask) -> None:
     failing = replace(
         task, title="Task 5", predicted=(np.arange(WAY)[:, None] + 1) % WAY + 0 * task.predicted
     )
-    figure = qualitative_figure(task, failing)
+    figure = task_figure([task, failing])
     png(figure)  # settles the layout
     above, below = figure.axes
     assert above.get_title(loc="left").startswith("Task 17: ")

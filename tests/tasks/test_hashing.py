@@ -9,7 +9,6 @@ import pytest
 from fewset.data.features.importer import import_features
 from fewset.data.images.importing import import_set
 from fewset.data.images.splits import split_classes
-from fewset.evaluation.protocols.low_shot import LowShotSpec
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.recipes import parse_recipe
@@ -25,7 +24,6 @@ TAKING_A_SEED: dict[str, Callable[[int], object]] = {
     "check": check_seed,
     "mix": lambda seed: mix(0, seed),
     "tasks": lambda seed: TaskSpec(seed=seed),
-    "low-shot": lambda seed: LowShotSpec(seed=seed),
     "recipe": lambda seed: parse_recipe({**RECIPE, "seed": seed}),
     "tasks of a recipe": lambda seed: parse_recipe({**RECIPE, "evaluate": {"seed": seed}}),
     "items held out": lambda seed: hold_out(np.repeat([0, 1], 8), 0.5, seed),

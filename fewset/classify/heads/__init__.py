@@ -6,7 +6,8 @@ membership (T, S, N) of each row: 1 in the column of its class, and zeros throug
 count (shots that differ by task; the photo that is left out). Every class has at least one row that counts.
 
 A head commutes with rotations of the prepared rows, and does not depend on their order: a contract test
-holds every registered head to both. So a task of `S` rows can be solved in `S` dimensions.
+holds every registered head to both. So a task of `S` rows can be solved in `S` dimensions. A head that is not
+registered, but made for one encoder's features, says `rotation_equivariant = False`.
 
 Unlike the heads of `fewset.models`, which are layers of a network, these learn from the support alone and
 have nothing that hangs on the embedding size.
@@ -55,7 +56,12 @@ register_classifier_head = CLASSIFIER_HEADS.register
 
 def find_classifier_head(name: str) -> ClassifierHead:
     """The head of that name; "auto" is the one that measured best."""
-    return CLASSIFIER_HEADS[DEFAULT if name == "auto" else name]()
+    return CLASSIFIER_HEADS[resolved_name(name)]()
+
+
+def resolved_name(name: str) -> str:
+    """The name of a head, with that of the default for "auto"."""
+    return DEFAULT if name == "auto" else name
 
 
 def membership(labels: Int[Tensor, "*rows"], way: int, dtype: torch.dtype) -> Float[Tensor, "*rows {way}"]:
@@ -70,6 +76,13 @@ def episode_membership(
     tasks, way, shot = support.shape[:3]
     result = membership(class_major_labels(tasks, way, shot, support.device), way, support.dtype)
     return result if mask is None else result * mask.flatten(1).unsqueeze(-1)
+
+
+def solved_episode(
+    head: ClassifierHead, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
+) -> Solution:
+    """What a head makes of the prepared shots of an episode."""
+    return head.solve(support.flatten(1, 2), episode_membership(support, mask))
 
 
 def signed_power(

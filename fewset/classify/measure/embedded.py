@@ -20,7 +20,7 @@ from fewset.classify.photos import Photo, Pixels
 from fewset.data.images.decoding import BadImage, decode_photo
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.sources import Source, open_source
-from fewset.data.images.store import home
+from fewset.data.manifest import home
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import replacing

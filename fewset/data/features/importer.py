@@ -21,7 +21,6 @@ and ``val.hdf5`` with features and labels, and ``label_idx.json`` with the lists
 Where no role is given, a share of the rows of each class is held out as queries.
 """
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -39,6 +38,7 @@ from fewset.data.features.table import (
     table_path,
     write_features,
 )
+from fewset.data.manifest import import_command
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.runtime.reading import read_json
@@ -113,6 +113,7 @@ def import_features(
             roles = _words(columns["role"], _ROLE_WORDS, len(labels), "role", source)
         else:
             roles = query_roles(labels, names, held_out, seed)
+        own_share = None if held_out == HELD_OUT else held_out
         write_features(
             path,
             _pieces(parts),
@@ -123,7 +124,7 @@ def import_features(
             unseen=unseen,
             setups=setups,
             source=str(source),
-            command=_command(source, name, held_out, seed),
+            command=import_command("features", source, name, held_out=own_share, seed=seed),
             made_from={key: str(columns[key][0]) for key in _MADE_FROM if key in columns},
         )
     return open_features(path)
@@ -295,10 +296,3 @@ def _pieces(parts: Sequence[_Part]) -> Iterator[Float32[np.ndarray, "n dim"]]:
                 yield piece
                 done += len(piece)
                 advance(len(piece))
-
-
-def _command(source: Path, name: str, held_out: float, seed: int) -> str:
-    command = ["fewset", "data", "import", "features", str(source), "--name", name]
-    command += ["--held-out", str(held_out)] if held_out != HELD_OUT else []
-    command += ["--seed", str(seed)] if seed else []
-    return shlex.join(command)

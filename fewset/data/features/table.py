@@ -23,9 +23,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
-from fewset.data.images.store import home, set_path
 from fewset.data.manifest import Layout
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
 from fewset.tasks.hashing import mix
 
@@ -40,10 +39,12 @@ Role = Literal["train", "test"]
 
 LAYOUT = Layout(
     "table of features",
+    folder="features",
     format=1,
     content=("format", "rows", "dim", "class_names", "unseen", "setups", "files"),
     kind="features",
 )
+table_path, list_features = LAYOUT.path, LAYOUT.names
 _CHUNK_NUMBERS = 2**21  # numbers read at once: 8 MB, which stays in the cache
 
 
@@ -77,12 +78,10 @@ class FeatureTable:
 
     def classes(self, split: Split, setup: Setup | None = None) -> Int64[np.ndarray, "chosen"]:
         """The classes that are seen or unseen; of one setup of the benchmark where it is given."""
-        if split not in ("seen", "unseen"):
-            raise unknown_name("class split", split, ("seen", "unseen"))
+        refuse_unknown("class split", split, ("seen", "unseen"))
         chosen = self.unseen == (split == "unseen")
         if setup is not None:
-            if setup not in SETUPS[1:]:
-                raise unknown_name("setup", setup, SETUPS[1:])
+            refuse_unknown("setup", setup, SETUPS[1:])
             chosen &= self.setups == SETUPS.index(setup)
         if not chosen.any():
             raise UserError(
@@ -94,6 +93,15 @@ class FeatureTable:
     def rows(self, classes: Int[np.ndarray, "chosen"], role: Role) -> Int64[np.ndarray, "selected"]:
         """The rows of these classes in a role, in the order of the file."""
         return np.flatnonzero(np.isin(self.labels, classes) & (self.roles == ROLES.index(role)))
+
+    def places(
+        self, classes: Int[np.ndarray, "chosen"], rows: Int[np.ndarray, "n"]
+    ) -> Int64[np.ndarray, "n"]:
+        """The place of each row's class among these classes."""
+        places = np.full(len(self.class_names), -1)
+        places[classes] = np.arange(len(classes))
+        found: np.ndarray = places[self.labels[rows]]
+        return found
 
     def read(self, rows: Int[np.ndarray, "n"]) -> Float32[np.ndarray, "n dim"]:
         """The features of these rows, one read for each run of consecutive rows."""
@@ -155,16 +163,6 @@ def random_order(
     order = rows[np.lexsort((keys, labels[rows]))]
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     return order, np.arange(len(order)) - np.repeat(starts, counts)
-
-
-def table_path(name: str) -> Path:
-    """Where the table called `name` is or will be."""
-    return home() / "features" / set_path(name).name
-
-
-def list_features() -> list[str]:
-    """The names of the tables at home."""
-    return sorted(manifest.parent.name for manifest in (home() / "features").glob("[!.]*/manifest.json"))
 
 
 def write_features(
@@ -229,22 +227,7 @@ def write_features(
 
 def open_features(name: str | Path) -> FeatureTable:
     """Open a table by its name, or by the path of its directory (anything with a path separator)."""
-    if isinstance(name, Path) or "/" in name or os.sep in name:
-        path = Path(name)
-        if not (path / "manifest.json").is_file():
-            raise UserError(
-                f"no table of features at {path}: expected a directory with a manifest.json; import an HDF5 "
-                "or NPZ file once: fewset data import features FILE --name NAME"
-            )
-        return _open(path)
-    path = table_path(name)
-    if not path.exists():
-        missing = unknown_name("table of features", name, list_features())
-        raise UserError(f"{missing} Import it: fewset data import features SOURCE --name {name}")
-    return _open(path)
-
-
-def _open(path: Path) -> FeatureTable:
+    path = LAYOUT.find(name)
     manifest = LAYOUT.read(path)
     rows = np.load(path / "rows.npy")
     return FeatureTable(

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Generator, Tensor
 
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 
 def augment(
@@ -23,8 +23,7 @@ def augment(
     Values stay in 0 to 255; the result is in channels_last memory format.
     """
     for step in steps:
-        if step not in STEPS:
-            raise unknown_name("augmentation step", step, STEPS)
+        refuse_unknown("augmentation step", step, STEPS)
     generator = Generator().manual_seed(seed)
     for step in steps:
         images = STEPS[step](images, size, generator)

@@ -3,19 +3,25 @@
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from math import ceil, floor
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError, features
 
 from fewset.models.preprocessing import to_rgb
 from fewset.runtime.errors import UserError
+from fewset.runtime.extras import import_extra
 
 # Not every format that Pillow knows: some start other programs (EPS) or hold no pixels.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif")
+_EXTRA = "heic"  # brings what HEIC files and, beside an old Pillow, AVIF files take
+# Both are boxes of one kind, and say in the first one what they hold; films have it too.
+_AVIF = {b"avif", b"avis"}
+_HEIF = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
 
 
 class BadImage(Exception):  # noqa: N818 - it is the image that is bad; the program goes on
@@ -84,7 +90,7 @@ def _reading(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Iterator[I
     except BadImage:
         raise
     except UnidentifiedImageError as error:
-        raise BadImage(f"not an image of a known format ({', '.join(FORMATS)})") from error
+        raise BadImage(f"not an image of a known format ({', '.join(FORMATS)}, AVIF, HEIC)") from error
     # Damaged files make Pillow raise almost anything: OSError, SyntaxError, struct.error, IndexError, …
     except Exception as error:
         raise BadImage(str(error) or type(error).__name__) from error
@@ -115,7 +121,28 @@ def _open(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Image.Image:
         raise BadImage("empty file")
     if isinstance(data, np.ndarray):
         return Image.fromarray(data)
-    return Image.open(io.BytesIO(data), formats=FORMATS)
+    return Image.open(io.BytesIO(data), formats=_formats(data))
+
+
+def _formats(data: bytes) -> tuple[str, ...]:
+    """The formats in which to open a file; what HEIC takes is loaded when the first such file comes."""
+    if data[4:8] != b"ftyp":
+        return FORMATS
+    end = min(int.from_bytes(data[:4]), len(data))
+    brands = {data[8:12], *(data[start : start + 4] for start in range(16, end, 4))}
+    if brands & _AVIF:
+        if not ("avif" in features.modules and features.check("avif")):
+            raise BadImage(f"AVIF is not in this Pillow: pip install 'fewset[{_EXTRA}]'")
+        return ("AVIF",)
+    if brands & _HEIF:
+        _register_heif()
+        return ("HEIF",)
+    return FORMATS
+
+
+@cache
+def _register_heif() -> None:
+    import_extra("pillow_heif", _EXTRA).register_heif_opener()
 
 
 def _crop(image: Image.Image, box: Box) -> Image.Image:

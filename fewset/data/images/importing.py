@@ -1,7 +1,6 @@
 """An image set of any known layout becomes a store: every image is decoded once."""
 
 import os
-import shlex
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,8 @@ from fewset.data.images.decoding import BadImage, decode
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.sources import Source, open_source
 from fewset.data.images.splits import split_classes
-from fewset.data.images.store import GENERATED, LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
+from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
+from fewset.data.manifest import import_command
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import check_seed
@@ -70,7 +70,7 @@ def import_set(
     check_seed(seed)
     source = Path(source).expanduser().absolute()
     name = name or source.name.removesuffix(".zip")
-    if name in GENERATED:
+    if name in LAYOUT.generated:
         raise UserError(f"the name {name!r} belongs to the set that fewset generates; choose another name")
     path = set_path(name)
     if not replace:
@@ -90,6 +90,7 @@ def import_set(
         class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
         domain_names, domains = _optional([entry.domain for entry in entries])
         _, origins = _optional([entry.origin for entry in entries])
+        own_size = None if size == importer.size else size
         with write_store(
             path,
             size=size,
@@ -100,7 +101,7 @@ def import_set(
             domain_names=domain_names,
             origins=origins,
             source=f"{kind} {source}",
-            command=_command(kind, source, name, size, seed, skip_bad),
+            command=import_command(kind, source, name, size=own_size, seed=seed, skip_bad=skip_bad),
         ) as draft:
             bad, sides = _decode(opened, entries, draft.images)
             if bad and not skip_bad:
@@ -183,11 +184,3 @@ def _bad_images(bad: dict[int, str], count: int) -> UserError:
         f"{len(lines)} of {count} images cannot be decoded, and nothing was imported:{listed}\n"
         "mend or remove them, or leave them out with --skip-bad"
     )
-
-
-def _command(kind: str, source: Path, name: str, size: int, seed: int, skip_bad: bool) -> str:
-    command = ["fewset", "data", "import", kind, str(source), "--name", name]
-    command += ["--size", str(size)] if size != IMPORTERS[kind].size else []
-    command += ["--seed", str(seed)] if seed else []
-    command += ["--skip-bad"] if skip_bad else []
-    return shlex.join(command)

@@ -26,6 +26,14 @@ class Source:
     open: Callable[[str], IO[bytes]]
     """A file of any size, to be read piece by piece."""
 
+    def lines(self, file: str) -> list[str]:
+        """The lines of a text file, without the empty ones."""
+        try:
+            text = self.read(file).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{file} in {self.path} cannot be read: {error}") from error
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
     def folder_of(self, *files: str) -> PurePosixPath | None:
         """The first folder in which all these files lie, each a path from there; None where there is none."""
         there = set(self.files)

@@ -10,8 +10,6 @@ A set is written as a whole or not at all (`write_store`) and opened read-only (
 `home() / "sets"`. The digest depends on the content alone, not on the name, place or time.
 """
 
-import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,22 +18,21 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
-from platformdirs import user_data_path
 
 from fewset.data.manifest import Layout
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
 from fewset.runtime.files import replacing_directory
+from fewset.tasks.sampling import ClassIndex
 
 SPLITS = ("train", "val", "test")
-GENERATED = ("strokes",)
-"""Sets that need no import: they are made by code when they are first opened."""
-
 LAYOUT = Layout(
     "image set",
+    folder="sets",
     format=1,
     content=("format", "size", "items", "counts", "class_names", "domain_names", "files"),
-    generated=GENERATED,
+    generated=("strokes",),
 )
+set_path, list_sets, available_sets = LAYOUT.path, LAYOUT.names, LAYOUT.available
 _ROWS = 1024
 
 
@@ -48,6 +45,11 @@ class Selection:
     class_names: tuple[str, ...]
     origins: Int64[np.ndarray, "selected"] | None = None
     domains: Int64[np.ndarray, "selected"] | None = None
+
+    @property
+    def index(self) -> ClassIndex:
+        """What tasks are drawn from."""
+        return ClassIndex(self.labels, self.class_names, origins=self.origins, domains=self.domains)
 
     def take(self, places: Int64[np.ndarray, "taken"]) -> "Selection":
         """Some of these items."""
@@ -82,8 +84,7 @@ class ImageSet:
 
     def select(self, split: str, domain: str | None = None) -> Selection:
         """The items of a split ("all" for every split), and of one domain where it is given."""
-        if split not in (*SPLITS, "all"):
-            raise unknown_name(f"split of {self.name!r}:", split, (*SPLITS, "all"))
+        refuse_unknown(f"split of {self.name!r}:", split, (*SPLITS, "all"))
         if domain is not None and domain not in self.domain_names:
             raise unknown_name(f"domain of {self.name!r}:", domain, self.domain_names)
         chosen = np.ones(len(self.labels), dtype=bool)
@@ -106,27 +107,6 @@ class ImageSet:
     def verify(self) -> None:
         """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
         LAYOUT.verify(self.path, self.manifest)
-
-
-def home() -> Path:
-    """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
-    chosen = os.environ.get("FEWSET_HOME")
-    return Path(chosen).expanduser() if chosen else user_data_path("fewset", appauthor=False)
-
-
-def set_path(name: str) -> Path:
-    """Where the set called `name` is or will be."""
-    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
-        raise UserError(
-            f"{name!r} cannot be the name of an image set: expected letters, digits, '-', '_' and '.', "
-            "at most 100, the first a letter or a digit; choose another name"
-        )
-    return home() / "sets" / name
-
-
-def list_sets() -> list[str]:
-    """The names of the sets at home."""
-    return sorted(manifest.parent.name for manifest in (home() / "sets").glob("[!.]*/manifest.json"))
 
 
 def open_set(name: str | Path) -> ImageSet:
@@ -158,16 +138,8 @@ def open_set(name: str | Path) -> ImageSet:
         >>> animals.images.shape, animals.class_names
         ((3, 92, 92, 3), ('cat', 'dog', 'owl'))
     """
-    if isinstance(name, Path) or "/" in name or os.sep in name:
-        path = Path(name)
-        if not (path / "manifest.json").is_file():
-            raise UserError(f"no image set at {path}: expected a directory with a manifest.json")
-        return _open(path)
-    path = set_path(name)
+    path = LAYOUT.find(name)
     if not path.exists():
-        if name not in GENERATED:
-            missing = unknown_name("image set", name, {*list_sets(), *GENERATED})
-            raise UserError(f"{missing} Import it: fewset data import KIND SOURCE --name {name}")
         _generate(path)
     return _open(path)
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
-from fewset.evaluation.pools import Pool, pool_of
+from fewset.evaluation.pools import Pool
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
@@ -71,8 +71,8 @@ class Job:
 
     def pool(self, split: str | None = None) -> Pool:
         """The items of a split, from which the job's tasks can be drawn."""
-        pool = pool_of(self.images.select(split or self.split, self.domain))
-        return pool.checked(self.spec, self.skip_small_classes)
+        items = self.images.select(split or self.split, self.domain)
+        return Pool(items.rows, items.index).checked(self.spec, self.skip_small_classes)
 
     def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n D"]:
         """The embeddings of rows of the image set."""

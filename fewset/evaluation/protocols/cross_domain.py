@@ -10,20 +10,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.pools import Pool
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.protocols.standard import score_pool
-from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
-from fewset.tasks.episode import split as split_items
-from fewset.tasks.sampling import ClassIndex, sample_tasks
-from fewset.tasks.spec import TaskSpec
+from fewset.tasks.sampling import ClassIndex
 
 
 @register_protocol("cross-domain")
@@ -77,27 +70,3 @@ def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Poo
         query=np.isin(rows, queries),
     )
     return Pool(rows, index)
-
-
-@dataclass(frozen=True, eq=False)
-class TaskPicture:
-    """One task to look at: positions in the table of features, and the predicted way of each query."""
-
-    support: Int[np.ndarray, "N K"]
-    query: Int[np.ndarray, "N Q"]
-    predicted: Int[np.ndarray, "N Q"]
-
-
-def picture_task(
-    model: TaskModel, features: Float[Tensor, "items D"], index: ClassIndex, spec: TaskSpec, number: int
-) -> TaskPicture:
-    """What the model makes of task `number`, for the paper's qualitative figure; row n holds class n."""
-    rows = sample_tasks(index, spec, number, number + 1)
-    episode = split_items(features[torch.from_numpy(rows).to(features.device)], spec.shot)
-    with evaluating(model):
-        predicted = model(episode.support, episode.query).argmax(-1)
-    return TaskPicture(
-        rows[0, :, : spec.shot],
-        rows[0, :, spec.shot :],
-        predicted.reshape(spec.way, spec.query).cpu().numpy(),
-    )

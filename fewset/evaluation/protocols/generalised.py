@@ -23,21 +23,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from fewset.evaluation.calibration import (
-    OBJECTIVES,
-    Curve,
-    GeneralisedScores,
-    Margins,
-    calibrate,
-    curve,
-    json_number,
-    scores_at,
-)
+from fewset.evaluation.calibration import OBJECTIVES, Margins, calibrate, curve, json_number, scores_at
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import task_chunks
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes, split
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
@@ -65,8 +56,7 @@ class GeneralisedProtocol(Protocol):
     needs_embeddings: ClassVar = True
 
     def check(self, job: Job) -> None:
-        if self.objective not in OBJECTIVES:
-            raise unknown_name("objective", self.objective, OBJECTIVES)
+        refuse_unknown("objective", self.objective, OBJECTIVES)
         if min(self.validation_tasks, self.seen_query or 1) < 1:
             raise UserError("--validation-tasks and --seen-query must be 1 or more")
         if not job.trained_here:
@@ -93,33 +83,42 @@ class GeneralisedProtocol(Protocol):
             job.pool(split_name)
 
     def evaluate(self, job: Job) -> Outcome:
-        train = job.images.select("train", job.domain)
+        """Choose the constant on tasks of the validation split, then score tasks of the test split.
+
+        Of the items that the training held out, half are queries of the validation tasks, half of the scored.
+        """
         val, test = (job.pool(split_name) for split_name in ("val", "test"))
-        found = evaluate_generalised(
-            job.embedding_model,
-            _embedded(job, train.rows),
-            _embedded(job, val.rows),
-            _embedded(job, test.rows),
-            job.spec,
-            share=job.hold_out,
-            seed=job.seed,
-            seen_query=self.seen_query,
-            adapt_seen=not self.fixed_seen,
-            objective=self.objective,
-            validation_tasks=self.validation_tasks,
-            title="scoring",
+        train = _embedded(job, job.images.select("train", job.domain).rows)
+        parts = hold_out(train.labels, job.hold_out, job.seed)
+        on_val, on_test = (
+            generalised_margins(
+                job.embedding_model,
+                Seen.of(train, parts.train, queries),
+                _embedded(job, pool.rows),
+                replace(job.spec, tasks=tasks),
+                seen_query=self.seen_query,
+                adapt_seen=not self.fixed_seen,
+                title="scoring",
+            )
+            for queries, pool, tasks in (
+                (parts.val, val, self.validation_tasks),
+                (parts.test, test, job.spec.tasks),
+            )
         )
-        scores = dict(vars(found.calibrated))
+        constant = calibrate(on_val, self.objective)
+        calibrated, uncalibrated = (scores_at(on_test, each) for each in (constant, 0.0))
+        trade_off = curve(on_test)
+        scores = dict(vars(calibrated))
         for name in ("combined", "seen_among_all", "unseen_among_all", "harmonic"):
-            scores[f"uncalibrated_{name}"] = getattr(found.uncalibrated, name)
+            scores[f"uncalibrated_{name}"] = getattr(uncalibrated, name)
         queries = f", {self.seen_query} queries a class" if self.seen_query else ""
         return Outcome(
-            found.calibrated.combined,
+            calibrated.combined,
             scores,
-            fields={"constant": json_number(found.constant), "curve": found.curve.as_json()},
+            fields={"constant": json_number(constant), "curve": trade_off.as_json()},
             notes={
-                "calibration constant": f"{found.constant:.4g}, chosen on {self.validation_tasks:,} tasks",
-                "area of the curve of seen against unseen": f"{found.curve.area:.4f}",
+                "calibration constant": f"{constant:.4g}, chosen on {self.validation_tasks:,} tasks",
+                "area of the curve of seen against unseen": f"{trade_off.area:.4f}",
             },
             task_key=f"seen: {job.hold_out} held out with seed {job.seed}{queries}",
             left_out=(*val.left_out, *test.left_out),
@@ -152,57 +151,6 @@ class Seen:
         )
         index = ClassIndex(table.labels[queries], table.class_names)
         return cls(means, table.features[torch.from_numpy(queries)], index)
-
-
-@dataclass(frozen=True, eq=False)
-class Generalised:
-    """Everything about a model in this setting; `uncalibrated` is at constant 0."""
-
-    constant: float
-    calibrated: GeneralisedScores
-    uncalibrated: GeneralisedScores
-    curve: Curve
-
-
-def evaluate_generalised(
-    model: FewShotModel,
-    train: EmbeddedSplit,
-    val: EmbeddedSplit,
-    test: EmbeddedSplit,
-    spec: TaskSpec,
-    *,
-    share: float = 0.25,
-    seed: int = 0,
-    seen_query: int | None = None,
-    adapt_seen: bool = True,
-    objective: str = "harmonic",
-    validation_tasks: int = 600,
-    chunk: int | None = None,
-    title: str = "",
-) -> Generalised:
-    """Choose the constant on tasks of the validation split, then score tasks of the test split.
-
-    `train` holds the seen classes. `share` and `seed` say which of its items are held out; the model must
-    not have been trained on them. Half of them are queries of the validation tasks, half of the scored ones.
-    """
-    parts = hold_out(train.labels, share, seed)
-    margins = [
-        generalised_margins(
-            model,
-            Seen.of(train, parts.train, queries),
-            unseen,
-            replace(spec, tasks=tasks),
-            seen_query=seen_query,
-            adapt_seen=adapt_seen,
-            chunk=chunk,
-            title=title,
-        )
-        for queries, unseen, tasks in ((parts.val, val, validation_tasks), (parts.test, test, spec.tasks))
-    ]
-    constant = calibrate(margins[0], objective)
-    return Generalised(
-        constant, scores_at(margins[1], constant), scores_at(margins[1], 0.0), curve(margins[1])
-    )
 
 
 def generalised_margins(

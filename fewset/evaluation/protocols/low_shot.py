@@ -26,10 +26,9 @@ trial, and a few megabytes of rows and scores at a time, whatever the size of th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 from math import inf, log
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -46,35 +45,15 @@ from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.tasks.episode import prototypes
-from fewset.tasks.hashing import check_seed, mix
+from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
 
-SHOTS = (1, 2, 5, 10, 20)
 TOP = (1, 5)
 METRICS = ("unseen", "all", "all_with_prior")
 PRIORS = tuple(number / 10 for number in range(1, 10))
 
 _CHUNK_NUMBERS = 2**21  # numbers of features, or of scores, at once: 8 MB
-
-
-@dataclass(frozen=True)
-class LowShotSpec:
-    """What to draw and how to score. `setup` takes one half of the benchmark's classes; None takes all."""
-
-    shots: tuple[int, ...] = SHOTS
-    trials: int = 5
-    seed: int = 0
-    prior: float = 0.8
-    setup: Setup | None = None
-
-    def __post_init__(self) -> None:
-        if not self.shots or min(self.shots) < 1 or len(set(self.shots)) < len(self.shots):
-            raise UserError(f"shots are {self.shots}, expected different numbers of 1 or more")
-        if self.trials < 1:
-            raise UserError(f"trials is {self.trials}, expected 1 or more")
-        check_seed(self.seed)
-        if not 0 <= self.prior <= 1:
-            raise UserError(f"prior is {self.prior}, expected a probability from 0 to 1")
 
 
 @register_protocol("low-shot")
@@ -100,13 +79,16 @@ class LowShot(Protocol):
         "low-shot takes every unseen class and every query of the table",
     )
 
+    def __post_init__(self) -> None:
+        if self.prior != "auto" and not 0 <= self.prior <= 1:
+            raise UserError(f"prior is {self.prior}, expected a probability from 0 to 1")
+
     @property
     def variant(self) -> str:
         return f"prior{self.prior}"
 
     def check(self, job: Job) -> None:
         check_model(job.embedding_model)
-        self._spec(job)
         if self.prior == "auto":
             if not (job.table.setups == SETUPS.index("validation")).any():
                 raise UserError(
@@ -121,79 +103,88 @@ class LowShot(Protocol):
         job.table.draw(job.table.classes("unseen", self.setup), job.spec.shot, 0)
 
     def evaluate(self, job: Job) -> Outcome:
-        spec = self._spec(job)
-        if self.prior == "auto":
-            spec = replace(spec, prior=choose_prior(job.embedding_model, job.table, spec))
-        scores = evaluate_low_shot(job.embedding_model, job.table, spec)[job.spec.shot]
+        model, prior = job.embedding_model, self.prior
+        if prior == "auto":
+            prior = choose_prior(model, job.table, job.spec)
+        scores = evaluate_low_shot(model, job.table, job.spec, prior, self.setup)
         seen, unseen = (job.table.classes(split, self.setup) for split in ("seen", "unseen"))
         queries = len(job.table.rows(np.concatenate([seen, unseen]), "test"))
         mean_queries = round(queries / (len(seen) + len(unseen)))  # where classes differ, the mean
         return Outcome(
             scores["top5_all"],
             scores,
-            fields={"seen_classes": len(seen), "queries": queries, "prior": spec.prior},
-            notes={"prior of unseen classes": str(spec.prior), "seen classes": f"{len(seen):,}"},
+            fields={"seen_classes": len(seen), "queries": queries, "prior": prior},
+            notes={"prior of unseen classes": str(prior), "seen classes": f"{len(seen):,}"},
             replaced={"split": self.setup or "all", "way": len(unseen), "query": mean_queries},
         )
 
-    def _spec(self, job: Job) -> "LowShotSpec":
-        prior = LowShotSpec.prior if self.prior == "auto" else self.prior
-        return LowShotSpec((job.spec.shot,), job.spec.tasks, job.spec.seed, prior, self.setup)
-
 
 def evaluate_low_shot(
-    model: FewShotModel, table: FeatureTable, spec: LowShotSpec, *, chunk: int | None = None
-) -> dict[int, dict[str, Score]]:
-    """For each shot, the scores "top5_unseen", "top5_all", "top5_all_with_prior" and the same as "top1_…".
+    model: FewShotModel,
+    table: FeatureTable,
+    spec: TaskSpec,
+    prior: float = 0.8,
+    setup: Setup | None = None,
+    *,
+    chunk: int | None = None,
+) -> dict[str, Score]:
+    """The scores "top5_unseen", "top5_all", "top5_all_with_prior" and the same as "top1_…".
 
-    `per_task` of a score has one value a trial. `chunk` rows are read and scored at once, with the same
-    result. Call `fit_centre(model, table)` first if the model's input needs it.
+    `per_task` of a score has one value a trial. `setup` takes one half of the benchmark's classes; None takes
+    all. `chunk` rows are read and scored at once, with the same result. Call `fit_centre(model, table)` first
+    if the model's input needs it.
     """
-    accuracies = _accuracies(model, table, spec, (spec.prior,), chunk)
+    accuracies = _accuracies(model, table, spec, (prior,), setup, chunk)
     return {
-        shot: {
-            f"top{top}_{metric}": Score.of(accuracies[:, number, place, column].astype(np.float32))
-            for column, metric in enumerate(METRICS)
-            for place, top in enumerate(TOP)
-        }
-        for number, shot in enumerate(spec.shots)
+        f"top{top}_{metric}": Score.of(accuracies[:, place, column].astype(np.float32))
+        for column, metric in enumerate(METRICS)
+        for place, top in enumerate(TOP)
     }
 
 
 def choose_prior(
     model: FewShotModel,
     table: FeatureTable,
-    spec: LowShotSpec,
+    spec: TaskSpec,
     priors: Sequence[float] = PRIORS,
     *,
     chunk: int | None = None,
 ) -> float:
-    """The prior with the best top-5 accuracy on the validation setup, over all shots and trials of `spec`."""
-    accuracies = _accuracies(model, table, replace(spec, setup="validation"), priors, chunk)
-    return priors[int(accuracies[:, :, TOP.index(5), 2:].mean(axis=(0, 1)).argmax())]
+    """The prior with the best top-5 accuracy on the validation setup, over all trials of `spec`."""
+    accuracies = _accuracies(model, table, spec, priors, "validation", chunk)
+    return priors[int(accuracies[:, TOP.index(5), 2:].mean(axis=0).argmax())]
 
 
 def _accuracies(
-    model: FewShotModel, table: FeatureTable, spec: LowShotSpec, priors: Sequence[float], chunk: int | None
-) -> Float[np.ndarray, "trials shots top metrics"]:
+    model: FewShotModel,
+    table: FeatureTable,
+    spec: TaskSpec,
+    priors: Sequence[float],
+    setup: Setup | None,
+    chunk: int | None,
+) -> Float[np.ndarray, "trials top metrics"]:
     """On unseen classes, on all, and on all with each of the priors."""
     check_model(model)
-    seen, unseen = table.classes("seen", spec.setup), table.classes("unseen", spec.setup)
+    seen, unseen = table.classes("seen", setup), table.classes("unseen", setup)
     chunk = chunk or max(1, _CHUNK_NUMBERS // max(table.dim, len(seen) + len(unseen)))
-    queries = _Queries.of(table, seen, unseen)
-    accuracies = np.empty((spec.trials * len(spec.shots), len(TOP), 2 + len(priors)))
-    begin, end = distributed.shard(len(accuracies), 1)  # several processes: each a part of them
+    classes = np.concatenate([seen, unseen])
+    queries = table.rows(classes, "test")
+    for empty in np.setdiff1d(classes, table.labels[queries]):
+        name = table.class_names[empty]
+        raise UserError(f"class {name!r} of {table.name!r} has no queries, expected at least one")
+    accuracies = np.empty((spec.tasks, len(TOP), 2 + len(priors)))
+    begin, end = distributed.shard(spec.tasks, 1)  # several processes: each a part of them
     with evaluating(model), progress("low-shot trials", end - begin) as advance:
         seen_means = _seen_means(model, table, seen, chunk)
-        for trial, cases in groupby(range(begin, end), lambda case: case // len(spec.shots)):
-            drawn = table.draw(unseen, max(spec.shots), mix(spec.seed, trial))
-            for case in cases:
-                shots = drawn[:, : spec.shots[case % len(spec.shots)]]
-                unseen_means = _shot_means(model, table, shots, chunk)
-                accuracies[case] = _score(model, queries, seen_means, unseen_means, priors, chunk)
-                advance(1)
+        for trial in range(begin, end):
+            shots = table.draw(unseen, spec.shot, mix(spec.seed, trial))
+            unseen_means = _shot_means(model, table, shots, chunk)
+            accuracies[trial] = _score(
+                model, table, queries, classes, seen_means, unseen_means, priors, chunk
+            )
+            advance(1)
     distributed.all_gather_shards_(accuracies, 1)
-    return accuracies.reshape(spec.trials, len(spec.shots), *accuracies.shape[1:])
+    return accuracies
 
 
 def check_model(model: FewShotModel) -> None:
@@ -208,28 +199,6 @@ def check_model(model: FewShotModel) -> None:
             "low-shot adapts the means of classes without the queries, expected average='pre' and "
             "transductive=false"
         )
-
-
-class _Queries(NamedTuple):
-    """The rows to be classified, and the place of each class: the seen classes first, then the unseen."""
-
-    table: FeatureTable
-    rows: Int64[np.ndarray, "M"]
-    places: Int64[np.ndarray, "classes"]
-
-    @classmethod
-    def of(
-        cls, table: FeatureTable, seen: Int64[np.ndarray, "S"], unseen: Int64[np.ndarray, "U"]
-    ) -> "_Queries":
-        classes = np.concatenate([seen, unseen])
-        rows = table.rows(classes, "test")
-        for empty in np.setdiff1d(classes, table.labels[rows]):
-            raise UserError(
-                f"class {table.class_names[empty]!r} of {table.name!r} has no queries, expected at least one"
-            )
-        places = np.full(len(table.class_names), -1)
-        places[classes] = np.arange(len(classes))
-        return cls(table, rows, places)
 
 
 def _seen_means(
@@ -255,21 +224,23 @@ def _shot_means(
 
 def _score(
     model: FewShotModel,
-    queries: _Queries,
+    table: FeatureTable,
+    queries: Int64[np.ndarray, "M"],
+    classes: Int64[np.ndarray, "N"],
     seen_means: Float[Tensor, "S D"],
     unseen_means: Float[Tensor, "U D"],
     priors: Sequence[float],
     chunk: int,
 ) -> Float64[np.ndarray, "top metrics"]:
-    """The accuracies of one trial."""
+    """The accuracies of one trial; the classes are the seen ones, then the unseen."""
     seen = len(seen_means)
     alone = model.adapt(unseen_means[None, :, None])
     joint = model.adapt(torch.cat([seen_means, unseen_means])[None, :, None])
     hits = np.zeros((len(TOP), 2 + len(priors)))
     of_unseen = 0
-    for rows, features in queries.table.chunks(queries.rows, chunk):
+    for rows, features in table.chunks(queries, chunk):
         query: Tensor = model.backbone(torch.from_numpy(features).to(joint.device))[None]
-        targets = torch.from_numpy(queries.places[queries.table.labels[rows]]).to(joint.device)
+        targets = torch.from_numpy(table.places(classes, rows)).to(joint.device)
         novel = targets >= seen
         scores = model.head(joint, query)[0]
         ranks = [
@@ -279,7 +250,7 @@ def _score(
         ]
         hits += [[int((rank < top).sum()) for rank in ranks] for top in TOP]
         of_unseen += int(novel.sum())
-    return hits / ([of_unseen] + [len(queries.rows)] * (1 + len(priors)))
+    return hits / ([of_unseen] + [len(queries)] * (1 + len(priors)))
 
 
 def with_prior(scores: Float[Tensor, "M N"], seen: int, prior: float) -> Float[Tensor, "M N"]:

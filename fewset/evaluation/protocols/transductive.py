@@ -18,11 +18,8 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes
-from fewset.tasks.sampling import ClassIndex
-from fewset.tasks.scores import Score
-from fewset.tasks.spec import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -78,41 +75,20 @@ class Transductive(Protocol):
     needs_embeddings: ClassVar = True
 
     def check(self, job: Job) -> None:
-        if self.variant not in VARIANTS:
-            raise unknown_name("variant", self.variant, VARIANTS)
+        refuse_unknown("variant", self.variant, VARIANTS)
         refining_head(job.embedding_model, 0)
         job.pool()
 
     def evaluate(self, job: Job) -> Outcome:
-        pool = job.pool()
-        score = evaluate_transductive(
-            job.embedding_model,
-            job.embed(pool.rows),
-            pool.index,
-            job.spec,
-            VARIANTS[self.variant],
-            title="scoring",
-        )
+        pool, model, how = job.pool(), job.embedding_model, VARIANTS[self.variant]
+        features = job.embed(pool.rows)
+
+        def classify(support: Tensor, query: Tensor) -> Tensor:
+            return transductive_logits(model, support, query, how)
+
+        with evaluating(model):
+            score = score_tasks(classify, features, pool.index, job.spec, title="scoring")
         return Outcome(score, left_out=pool.left_out)
-
-
-def evaluate_transductive(
-    model: FewShotModel,
-    features: Float[Tensor, "items D"],
-    index: ClassIndex,
-    spec: TaskSpec,
-    how: Transduction,
-    *,
-    chunk: int | None = None,
-    title: str = "",
-) -> Score:
-    """Score tasks whose queries are classified together, on a table of embeddings."""
-
-    def classify(support: Tensor, query: Tensor) -> Tensor:
-        return transductive_logits(model, support, query, how)
-
-    with evaluating(model):
-        return score_tasks(classify, features, index, spec, chunk=chunk, title=title)
 
 
 def transductive_logits(

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.models.adapters import register_adapter
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 
 def maximum_of_others(rows: Float[Tensor, "B P D"], count: int) -> Float[Tensor, "B S D"]:
@@ -45,8 +45,7 @@ class DeepSets(nn.Module):
 
     def __init__(self, dim: int, pool: str = "max", as_published: bool = False) -> None:
         super().__init__()
-        if pool not in POOLS:
-            raise unknown_name("pool", pool, POOLS)
+        refuse_unknown("pool", pool, POOLS)
         if as_published and pool != "max":
             raise UserError(
                 f"the published code pools with 'max', got {pool!r}; leave out pool or as_published"

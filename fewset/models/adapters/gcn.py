@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fewset.models.adapters import register_adapter
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import unknown_name
+from fewset.runtime.errors import refuse_unknown
 
 
 def label_graph(labels: Int[Tensor, "B S"]) -> Bool[Tensor, "B S S"]:
@@ -51,8 +51,7 @@ class GCN(nn.Module):
         self, dim: int, graph: str = "labels", dropout: float = 0.5, as_published: bool = False
     ) -> None:
         super().__init__()
-        if graph not in ("labels", "similarity"):
-            raise unknown_name("graph", graph, ("labels", "similarity"))
+        refuse_unknown("graph", graph, ("labels", "similarity"))
         self.graph, self.as_published = graph, as_published
         self.first, self.second = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
         self.dropout = nn.Dropout(dropout)

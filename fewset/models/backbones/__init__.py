@@ -8,25 +8,10 @@ but a row of a table of features, says so by the class attribute `takes = "featu
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from fewset.models.preprocessing import Channels
 from fewset.runtime.registry import Registered, Registry
-
-
-class Backbone(Protocol):
-    """What the model asks of a backbone."""
-
-    dim: int
-    input_size: int
-    mean: Channels
-    std: Channels
-
-    def __call__(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]: ...
-
 
 BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from fewset.models.backbones import register_backbone
 from fewset.models.layers.pixels import PixelBlock
 from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 
 def _block(channels_in: int, channels_out: int, kind: type[nn.Sequential] = nn.Sequential) -> nn.Sequential:
@@ -49,8 +49,7 @@ class Conv4(nn.Module):
         pool: str = "maximum",
     ) -> None:
         super().__init__()
-        if pool not in POOLS:
-            raise unknown_name("pool", pool, POOLS)
+        refuse_unknown("pool", pool, POOLS)
         self.dim, self.input_size, self.mean, self.std = dim, input_size, mean, std
         self.blocks = nn.Sequential(
             _block(3, dim, PixelBlock), _block(dim, dim), _block(dim, dim), _block(dim, dim)

@@ -4,8 +4,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.models.backbones import register_backbone
-from fewset.models.capabilities import Takes
 from fewset.models.layers.transform import transformed, unset_mean
+from fewset.models.task_model import Takes
 
 
 @register_backbone("features")

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 
 TRANSFORMS = ("none", "l2n", "cl2n")
 """Wang et al., 2019: "l2n" is length 1, "cl2n" is less the mean of the training features, then length 1."""
@@ -16,8 +16,7 @@ def unset_mean(transform: str, dim: int) -> Float[Tensor, "D"] | None:
 
     It is NaN until it is set, so that "not set" survives saving and loading.
     """
-    if transform not in TRANSFORMS:
-        raise unknown_name("transform", transform, TRANSFORMS)
+    refuse_unknown("transform", transform, TRANSFORMS)
     return torch.full((dim,), torch.nan) if transform == "cl2n" else None
 
 

@@ -18,7 +18,7 @@ from fewset.data.features.table import (
     list_features,
     open_features,
 )
-from fewset.data.images.store import home
+from fewset.data.manifest import home
 from fewset.runtime.errors import UserError
 from tests.helpers.feature_files import (
     CLASSES,

@@ -96,7 +96,7 @@ def test_open_by_name_or_path(table: FeatureTable, tmp_path: Path) -> None:
     assert open_features(moved).digest == open_features(f"{moved}").digest == open_features("birds").digest
     with pytest.raises(UserError, match=r"'bird'.*Did you mean 'birds'.*fewset data import features"):
         open_features("bird")
-    with pytest.raises(UserError, match=r"no table of features at .*import an HDF5 or NPZ file once"):
+    with pytest.raises(UserError, match=r"no table of features at .*import one: fewset data import features"):
         open_features(tmp_path / "birds.npz")
 
 

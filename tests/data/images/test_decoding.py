@@ -1,5 +1,6 @@
 import io
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -290,3 +291,51 @@ def test_the_side_is_that_of_the_source(kind: str) -> None:
 def test_arrays_that_are_no_images(array: object) -> None:
     with pytest.raises(UserError, match=r"images of a.pkl have shape .* expected"):
         as_images(array, "a.pkl")
+
+
+# HEIC and AVIF
+
+
+@pytest.fixture
+def heif() -> None:
+    """Pillow writes HEIC files."""
+    pytest.importorskip("pillow_heif").register_heif_opener()
+
+
+@pytest.mark.usefixtures("heif")
+@pytest.mark.parametrize("kind", ["HEIF", "AVIF"])
+def test_photos_of_phones(kind: str) -> None:
+    """Upright, once: the plugin for HEIC turns by itself what EXIF says."""
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn to the right
+    halves = np.zeros((64, 96, 3), dtype=np.uint8)
+    halves[:, :48] = 255  # after the turn the upper half is white
+    data = encode(Image.fromarray(halves), kind, exif=exif.tobytes(), quality=95)
+    upright = images.decode_photo(data, 64)
+    assert upright.size == (64, 96)
+    pixels = np.asarray(upright.convert("L"))
+    assert pixels[:44].mean() > 245
+    assert pixels[52:].mean() < 10
+    with pytest.raises(BadImage):
+        images.decode_photo(data[: len(data) // 2], 64)
+
+
+@pytest.mark.usefixtures("heif")
+def test_heic_without_its_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode(Image.new("RGB", (64, 64)), "HEIF")
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    images._register_heif.cache_clear()
+    with pytest.raises(BadImage, match=r"pip install 'fewset\[heic\]'"):
+        decode(data, 29)
+
+
+def test_avif_beside_an_old_pillow_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode(Image.new("RGB", (64, 64)), "AVIF")
+    monkeypatch.delitem(images.features.modules, "avif")
+    with pytest.raises(BadImage, match=r"pip install 'fewset\[heic\]'"):
+        decode(data, 29)
+
+
+def test_a_film_is_no_image() -> None:
+    with pytest.raises(BadImage, match="not an image of a known format"):
+        decode(b"\0\0\0\x18ftypmp42\0\0\0\0isommp42" + bytes(100), 29)

@@ -15,7 +15,8 @@ from filelock import FileLock
 
 from fewset.data import manifest
 from fewset.data.images import store
-from fewset.data.images.store import SPLITS, home, list_sets, open_set, set_path, write_store
+from fewset.data.images.store import SPLITS, list_sets, open_set, set_path, write_store
+from fewset.data.manifest import home
 from fewset.runtime.errors import UserError
 
 ITEMS, SIZE, CLASSES = 23, 7, 5
@@ -247,8 +248,8 @@ def test_a_large_file_is_read_as_a_whole_only_when_its_date_has_changed(
 ) -> None:
     monkeypatch.setattr(manifest, "_SMALL", 0)
     read: list[str] = []
-    sha256 = manifest._sha256
-    monkeypatch.setattr(manifest, "_sha256", lambda path: (read.append(path.name), sha256(path))[1])
+    sha256 = manifest.file_digest
+    monkeypatch.setattr(manifest, "file_digest", lambda path: (read.append(path.name), sha256(path))[1])
     open_set(birds)
     assert read == []
     os.utime(birds / "images.npy")

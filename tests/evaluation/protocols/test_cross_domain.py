@@ -3,11 +3,11 @@ import pytest
 
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation.embedding import evaluating
-from fewset.evaluation.pools import class_index
 from fewset.evaluation.protocols import Job
-from fewset.evaluation.protocols.cross_domain import CrossDomain, cross_domains, picture_task
+from fewset.evaluation.protocols.cross_domain import CrossDomain, cross_domains
 from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.model import FewShotModel
+from fewset.paper.qualitative import predict_task
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.scores import Score
@@ -83,7 +83,7 @@ def test_one_domain_is_standard(domain: str, images: ImageSet) -> None:
 
 def test_the_standard_setting_over_all_domains_minds_the_origins(images: ImageSet) -> None:
     selection = images.select("test")
-    rows = selection.rows[sample_tasks(class_index(selection), SPEC, 0, 97)]
+    rows = selection.rows[sample_tasks(selection.index, SPEC, 0, 97)]
     assert all(len(np.unique(images.origins[task])) == task.size for task in rows)
 
 
@@ -124,11 +124,11 @@ def test_the_picture_of_a_task_is_what_was_scored(images: ImageSet) -> None:
     model, features = pixel_model("attention"), table[crossing.rows]
     score = crossing_score(model, images, "Clipart", "Real")
     for number in (0, 13, 30):
-        picture = picture_task(model, features, crossing.index, SPEC, number)
-        assert picture.support.shape == (3, 2)
-        assert (images.domains[crossing.rows[picture.support]] == 1).all()
-        assert (images.domains[crossing.rows[picture.query]] == 2).all()
-        right = picture.predicted == np.arange(3)[:, None]
+        support, query, predicted = predict_task(model, features, crossing.index, SPEC, number)
+        assert support.shape == (3, 2)
+        assert (images.domains[crossing.rows[support]] == 1).all()
+        assert (images.domains[crossing.rows[query]] == 2).all()
+        right = predicted == np.arange(3)[:, None]
         assert score.per_task[number] == pytest.approx(right.mean())
-        named = images.labels[crossing.rows[picture.support]][:, 0][picture.predicted]
-        np.testing.assert_array_equal(named == images.labels[crossing.rows[picture.query]], right)
+        named = images.labels[crossing.rows[support]][:, 0][predicted]
+        np.testing.assert_array_equal(named == images.labels[crossing.rows[query]], right)

@@ -2,12 +2,14 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.data.images.store import open_set, set_path, write_store
 from fewset.evaluation.calibration import Margins, calibrate, scores_at
 from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.generalised import (
     EmbeddedSplit,
+    GeneralisedProtocol,
     Seen,
-    evaluate_generalised,
     generalised_margins,
     joint_prototypes,
 )
@@ -168,26 +170,37 @@ def test_by_default_seen_queries_are_as_many_as_there_are() -> None:
         generalised_margins(model, seen, unseen, SPEC, seen_query=5)
 
 
-def test_the_whole_evaluation_is_its_parts() -> None:
-    model, spec = model_with("attention"), SPEC
-    train, val, test = (
-        EmbeddedSplit(*table(7, 17, 1)),
-        EmbeddedSplit(*table(5, 11, 2)),
-        EmbeddedSplit(*table(5, 11, 3)),
-    )
-    found = evaluate_generalised(model, train, val, test, spec, validation_tasks=7)
-    parts = hold_out(train.labels)
+def test_the_whole_evaluation_is_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = ((7, 17, 1), (5, 11, 2), (5, 11, 3))  # classes, items of each and seed of train, val and test
+    features, labels = (list(parts) for parts in zip(*(table(*size) for size in sizes), strict=True))
+    labels = [own + first for own, first in zip(labels, (0, 7, 12), strict=True)]
+    with write_store(
+        set_path("tiny"),
+        size=3,
+        labels=np.concatenate(labels),
+        class_names=[f"class{label}" for label in range(17)],
+        splits=np.repeat([0, 1, 2], [len(own) for own in labels]),
+        source="made by a test",
+    ):
+        pass
+    whole = torch.cat(features)
+    monkeypatch.setattr(Job, "embed", lambda _, rows: whole[torch.from_numpy(rows)])
+    job = Job(model_with("attention"), open_set("tiny"), "test", None, SPEC, hold_out=0.25)
+    found = GeneralisedProtocol(validation_tasks=7).evaluate(job)
+
+    train, val, test = (EmbeddedSplit(*part) for part in zip(features, labels, strict=True))
+    parts, model = hold_out(train.labels), job.embedding_model
     on_val = generalised_margins(
-        model, Seen.of(train, parts.train, parts.val), val, TaskSpec(3, 2, 5, 7, spec.seed)
+        model, Seen.of(train, parts.train, parts.val), val, TaskSpec(3, 2, 5, 7, SPEC.seed)
     )
-    on_test = generalised_margins(model, Seen.of(train, parts.train, parts.test), test, spec)
-    assert found.constant == calibrate(on_val)
-    for scores, constant in ((found.calibrated, found.constant), (found.uncalibrated, 0.0)):
-        expected = scores_at(on_test, constant)
-        np.testing.assert_array_equal(scores.combined.per_task, expected.combined.per_task)
-    assert 0 < found.curve.area < 1
-    frozen = evaluate_generalised(model, train, val, test, spec, validation_tasks=7, adapt_seen=False)
-    assert frozen.curve.area != found.curve.area
+    on_test = generalised_margins(model, Seen.of(train, parts.train, parts.test), test, SPEC)
+    constant = calibrate(on_val)
+    assert found.fields["constant"] == constant
+    for name, at in (("combined", constant), ("uncalibrated_combined", 0.0)):
+        np.testing.assert_array_equal(found.scores[name].per_task, scores_at(on_test, at).combined.per_task)
+    assert 0 < found.fields["curve"]["area"] < 1
+    frozen = GeneralisedProtocol(validation_tasks=7, fixed_seen=True).evaluate(job)
+    assert frozen.fields["curve"]["area"] != found.fields["curve"]["area"]
 
 
 def test_calibration_helps_where_the_scores_are_biased() -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from fewset.data.features.table import FeatureTable, Setup
 from fewset.evaluation.class_means import fit_centre
 from fewset.evaluation.protocols.low_shot import (
-    LowShotSpec,
+    LowShot,
     choose_prior,
     evaluate_low_shot,
     ranking,
@@ -23,10 +23,13 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.scores import Score
+from fewset.tasks.spec import TaskSpec
 from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, make_table
 from tests.helpers.low_shot import NAMES, oracle
 
-SPEC = LowShotSpec(shots=(1, 3, 5), trials=2, seed=4, prior=0.7)
+SPEC = TaskSpec(tasks=2, seed=4)
+PRIOR = 0.7
+SHOTS = (1, 3, 5)
 
 
 @pytest.fixture
@@ -39,6 +42,18 @@ def make_model(method: str, similarity: str = "euclidean", temperature: float = 
     adapter: nn.Module = Attention(DIM) if method == "FEAT" else Identity(DIM)
     transform = {"SimpleShot": "cl2n", "SimpleShot L2N": "l2n"}.get(method, "none")
     return FewShotModel(FeatureInput(DIM, transform), adapter, PrototypeHead(DIM, similarity, temperature))
+
+
+def evaluate_shots(
+    model: FewShotModel,
+    table: FeatureTable,
+    spec: TaskSpec = SPEC,
+    prior: float = PRIOR,
+    setup: Setup | None = None,
+    **chunk: int,
+) -> dict[int, dict[str, Score]]:
+    specs = {shot: replace(spec, shot=shot) for shot in SHOTS}
+    return {shot: evaluate_low_shot(model, table, specs[shot], prior, setup, **chunk) for shot in SHOTS}
 
 
 def values(scores: dict[int, dict[str, Score]]) -> dict[tuple[int, str], list[float]]:
@@ -54,10 +69,8 @@ def test_every_accuracy_against_a_loop(
 ) -> None:
     model = make_model(method, similarity)
     fit_centre(model, table)
-    spec = replace(SPEC, setup=setup)
-    scores = evaluate_low_shot(model, table, spec)
-    assert list(scores) == [1, 3, 5]
-    for shot in spec.shots:
+    scores = evaluate_shots(model, table, setup=setup)
+    for shot in SHOTS:
         assert set(scores[shot]) == set(NAMES)
         for trial in range(2):
             expected = oracle(model, table, shot, trial, 4, 0.7, setup)
@@ -71,27 +84,26 @@ def test_every_accuracy_against_a_loop(
 def test_the_chunk_does_not_matter(table: FeatureTable, method: str, chunk: int) -> None:
     model = make_model(method)
     fit_centre(model, table)
-    assert values(evaluate_low_shot(model, table, SPEC, chunk=chunk)) == values(
-        evaluate_low_shot(model, table, SPEC)
+    assert values(evaluate_shots(model, table, SPEC, chunk=chunk)) == values(
+        evaluate_shots(model, table, SPEC)
     )
 
 
 def test_a_trial_depends_on_the_seed_and_its_number_alone(table: FeatureTable) -> None:
     model = make_model("FEAT")
-    two = evaluate_low_shot(model, table, SPEC)
-    assert values(evaluate_low_shot(model, table, SPEC)) == values(two)
-    five = evaluate_low_shot(model, table, LowShotSpec((3,), 5, seed=4, prior=0.7))
+    two = evaluate_shots(model, table, SPEC)
+    assert values(evaluate_shots(model, table, SPEC)) == values(two)
+    five = evaluate_shots(model, table, replace(SPEC, tasks=5))
     for name in NAMES:
         assert five[3][name].per_task[:2].tolist() == two[3][name].per_task.tolist()
-    other = evaluate_low_shot(model, table, replace(SPEC, seed=5))
+    other = evaluate_shots(model, table, replace(SPEC, seed=5))
     assert values(other) != values(two)
     assert len(set(five[3]["top1_all"].per_task.tolist())) > 1
 
 
 def test_the_origin_does_not_matter_for_distances() -> None:
-    spec = replace(SPEC, shots=(2,))
     near, far = (
-        evaluate_low_shot(make_model("ProtoNet"), make_table(shift=shift, name=f"table{shift}"), spec)
+        evaluate_shots(make_model("ProtoNet"), make_table(shift=shift, name=f"table{shift}"), SPEC)
         for shift in (0, 64)
     )
     assert values(near) == values(far)
@@ -100,8 +112,8 @@ def test_the_origin_does_not_matter_for_distances() -> None:
 def test_top_5_of_5_ways_is_everything() -> None:
     table = make_table(seen=2, unseen=3, rows=61)
     for method in ("ProtoNet", "FEAT"):
-        scores = evaluate_low_shot(make_model(method), table, replace(SPEC, prior=0.3))
-        for shot, name in product(SPEC.shots, NAMES):
+        scores = evaluate_shots(make_model(method), table, prior=0.3)
+        for shot, name in product(SHOTS, NAMES):
             assert (scores[shot][name].mean == 1) == name.startswith("top5"), (shot, name)
 
 
@@ -109,11 +121,11 @@ def test_a_certain_prior_leaves_one_group(table: FeatureTable) -> None:
     queries = table.rows(np.arange(SEEN + UNSEEN), "test")
     share = table.unseen[table.labels[queries]].mean()
     model = make_model("ProtoNet")
-    certain = evaluate_low_shot(model, table, replace(SPEC, prior=1.0))
-    for shot, top in product(SPEC.shots, (1, 5)):
+    certain = evaluate_shots(model, table, prior=1.0)
+    for shot, top in product(SHOTS, (1, 5)):
         expected = share * certain[shot][f"top{top}_unseen"].per_task
         np.testing.assert_allclose(certain[shot][f"top{top}_all_with_prior"].per_task, expected, rtol=1e-6)
-    never = evaluate_low_shot(model, table, replace(SPEC, prior=0.0))
+    never = evaluate_shots(model, table, prior=0.0)
     by_seen = never[1]["top1_all_with_prior"].per_task  # the same in each trial: nothing of the shots counts
     assert by_seen[0] == by_seen[1] > 0
     assert by_seen[0] <= 1 - share
@@ -144,7 +156,7 @@ def test_ranking() -> None:
 
 
 def test_memory_does_not_depend_on_the_rows(table: FeatureTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than a chunk is ever read at once, and each seen training row only once.
+    """No more than a chunk is ever read at once, and each seen training row only once an evaluation.
 
     So what is read, and the time for it, grows with the number of rows and no faster.
     """
@@ -156,24 +168,22 @@ def test_memory_does_not_depend_on_the_rows(table: FeatureTable, monkeypatch: py
         return read(self, rows)
 
     monkeypatch.setattr(FeatureTable, "read", recorded)
-    evaluate_low_shot(make_model("FEAT"), table, SPEC, chunk=11)
+    evaluate_shots(make_model("FEAT"), table, SPEC, chunk=11)
     assert max(map(len, asked)) <= 11
     times = np.bincount(np.concatenate(asked), minlength=ROWS)
     seen_training = table.rows(table.classes("seen"), "train")
-    assert (times[seen_training] == 1).all()
+    assert (times[seen_training] == len(SHOTS)).all()
     queries = table.rows(np.arange(SEEN + UNSEEN), "test")
-    assert (times[queries] == SPEC.trials * len(SPEC.shots)).all()
-    shots = SPEC.trials * UNSEEN * sum(SPEC.shots)
-    assert times.sum() == len(seen_training) + SPEC.trials * len(SPEC.shots) * len(queries) + shots
+    assert (times[queries] == SPEC.tasks * len(SHOTS)).all()
+    shots = SPEC.tasks * UNSEEN * sum(SHOTS)
+    assert times.sum() == len(SHOTS) * (len(seen_training) + SPEC.tasks * len(queries)) + shots
 
 
 def test_the_prior_is_chosen_on_the_validation_setup(table: FeatureTable) -> None:
     model, priors = make_model("ProtoNet", temperature=8.0), (0.05, 0.3, 0.6, 0.95)
     means = [
-        np.mean(
-            [scores["top5_all_with_prior"].mean for scores in evaluate_low_shot(model, table, spec).values()]
-        )
-        for spec in (replace(SPEC, setup="validation", prior=prior) for prior in priors)
+        evaluate_low_shot(model, table, SPEC, prior, "validation")["top5_all_with_prior"].mean
+        for prior in priors
     ]
     assert len(set(means)) > 1
     assert choose_prior(model, table, SPEC, priors) == priors[int(np.argmax(means))]
@@ -188,7 +198,7 @@ def _without_setups(table: FeatureTable) -> FeatureTable:
 def test_what_cannot_be_scored_is_refused(table: FeatureTable) -> None:
     def refused(model: FewShotModel, match: str) -> None:
         with pytest.raises(UserError, match=match):
-            evaluate_low_shot(model, table, SPEC)
+            evaluate_shots(model, table, SPEC)
 
     entry, adapter, head = FeatureInput(DIM), Attention(DIM), PrototypeHead(DIM)
     refused(FewShotModel(entry, Identity(DIM), MatchingHead(DIM)), "head is MatchingHead.*expected the head")
@@ -196,27 +206,16 @@ def test_what_cannot_be_scored_is_refused(table: FeatureTable) -> None:
     refused(FewShotModel(entry, adapter, head, average="post"), "average='pre'")
     refused(FewShotModel(FeatureInput(3), Identity(3), PrototypeHead(3)), "features of 3 numbers")
     refused(make_model("SimpleShot"), "call fit_centre")
-    plain = evaluate_low_shot(FewShotModel(entry, Identity(DIM), head, average="post"), table, SPEC)
-    assert values(plain) == values(evaluate_low_shot(make_model("ProtoNet", temperature=1.0), table, SPEC))
+    plain = evaluate_shots(FewShotModel(entry, Identity(DIM), head, average="post"), table, SPEC)
+    assert values(plain) == values(evaluate_shots(make_model("ProtoNet", temperature=1.0), table, SPEC))
 
     with pytest.raises(UserError, match=r"class 'class \d+' of 'table' has \d+ training rows, but 99 shots"):
-        evaluate_low_shot(make_model("ProtoNet"), table, LowShotSpec(shots=(1, 99)))
+        evaluate_low_shot(make_model("ProtoNet"), table, TaskSpec(shot=99))
     table.roles[table.labels == 3] = 0
     refused(make_model("ProtoNet"), "class 'class 3' of 'table' has no queries")
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"shots": ()}, "shots are"),
-        ({"shots": (0, 1)}, "shots are"),
-        ({"shots": (5, 5)}, "expected different numbers"),
-        ({"trials": 0}, "trials"),
-        ({"seed": -1}, "seed"),
-        ({"prior": 1.1}, "prior is 1.1"),
-        ({"prior": float("nan")}, "prior is nan"),
-    ],
-)
-def test_a_wrong_spec_is_refused(changes: dict[str, object], match: str) -> None:
-    with pytest.raises(UserError, match=match):
-        replace(SPEC, **changes)  # type: ignore[arg-type]
+@pytest.mark.parametrize("prior", [1.1, -0.1, float("nan")])
+def test_a_prior_that_is_no_probability_is_refused(prior: float) -> None:
+    with pytest.raises(UserError, match=f"prior is {prior}"):
+        LowShot(prior=prior)

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,14 +9,14 @@ from fewset.evaluation.protocols.transductive import (
     VARIANTS,
     Transduction,
     _adapt_together,
-    evaluate_transductive,
     transductive_logits,
 )
-from fewset.evaluation.scoring import evaluate
+from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.adapters import ADAPTERS
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
+from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import DIM, distance, model_with, table
 
@@ -85,11 +87,20 @@ def test_feat_against_a_loop(method: str, average: str) -> None:
         np.testing.assert_allclose(found[task], expected, rtol=1e-8, atol=1e-8)
 
 
+def score_together(
+    model: FewShotModel, features: torch.Tensor, labels: np.ndarray, how: Transduction, **chunk: int | None
+) -> Score:
+    """The tasks that `evaluate` draws, the queries of each classified together."""
+    classify = partial(transductive_logits, model, how=how)
+    with evaluating(model):
+        return score_tasks(classify, features, ClassIndex(labels), SPEC, **chunk)
+
+
 @pytest.mark.parametrize("average", ["pre", "post"])
 @every_adapter
 def test_no_queries_joined_is_inductive(adapter: str, average: str) -> None:
     model, (features, labels) = model_with(adapter, average=average), table()
-    found = evaluate_transductive(model, features, ClassIndex(labels), SPEC, Transduction(joined=False))
+    found = score_together(model, features, labels, Transduction(joined=False))
     np.testing.assert_array_equal(found.per_task, evaluate(model, features, labels, SPEC).per_task)
     support, query = (rows.float() for rows in tasks())
     with evaluating(model):
@@ -100,7 +111,7 @@ def test_no_queries_joined_is_inductive(adapter: str, average: str) -> None:
 def test_joined_queries_change_the_scores() -> None:
     model, (features, labels) = model_with("attention"), table()
     scores = [
-        evaluate_transductive(model, features, ClassIndex(labels), SPEC, how).per_task
+        score_together(model, features, labels, how).per_task
         for how in (Transduction(joined=False), *VARIANTS.values())
     ]
     assert len({score.tobytes() for score in scores}) == 1 + len(VARIANTS)
@@ -155,8 +166,7 @@ def test_one_task_never_influences_another(adapter: str, method: str) -> None:
 def test_results_do_not_depend_on_the_chunk(adapter: str, method: str) -> None:
     model, (features, labels) = model_with(adapter), table()
     first, *others = (
-        evaluate_transductive(model, features, ClassIndex(labels), SPEC, VARIANTS[method], chunk=chunk)
-        for chunk in (1, 7, None)
+        score_together(model, features, labels, VARIANTS[method], chunk=chunk) for chunk in (1, 7, None)
     )
     for score in others:
         np.testing.assert_array_equal(score.per_task, first.per_task)
@@ -166,9 +176,7 @@ def test_tasks_are_those_of_the_standard_setting() -> None:
     """Semi-ProtoNet is the head of that name on the tasks that `evaluate` draws."""
     features, labels = table()
     semi = model_with("identity", "semi_prototype", "post")
-    found = evaluate_transductive(
-        model_with("identity"), features, ClassIndex(labels), SPEC, VARIANTS["semi-protonet"]
-    )
+    found = score_together(model_with("identity"), features, labels, VARIANTS["semi-protonet"])
     np.testing.assert_array_equal(found.per_task, evaluate(semi, features, labels, SPEC).per_task)
     assert found.mean != evaluate(model_with("identity"), features, labels, SPEC).mean
 

@@ -45,11 +45,7 @@ def entries(source: Source) -> list[Entry]:
 
 def _table(source: Source, file: str) -> dict[str, str]:
     """The rest of each line by its first word."""
-    try:
-        lines = source.read(file).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} in {source.path} cannot be read: {error}") from error
-    words = (line.strip().partition(" ") for line in lines if line.strip())
+    words = (line.partition(" ") for line in source.lines(file))
     return {first: rest for first, _, rest in words}
 
 

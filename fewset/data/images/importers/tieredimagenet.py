@@ -131,11 +131,7 @@ def _check_count(source: Source, file: str, images: int, labels: int) -> None:
 def _from_lists(source: Source, root: PurePosixPath) -> list[Entry]:
     splits: dict[str, str] = {}
     for split, name in zip(SPLITS, _LISTS, strict=True):
-        try:
-            lines = source.read(str(root / name)).decode("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{root / name} in {source.path} cannot be read: {error}") from error
-        splits |= {line.split(",")[0].strip(): split for line in lines if line.strip()}
+        splits |= {line.split(",")[0].strip(): split for line in source.lines(str(root / name))}
     found = []
     for file in source.files:
         class_name = PurePosixPath(file).parent.name

@@ -1,0 +1,116 @@
+"""The answers of a run over many photos as they come: a file that a stopped run is continued from.
+
+The first line says what the run is: which classifier, which photos, which options. Each other line is an
+answer. Lines are written in whole chunks; what a stop left of a chunk is cut off when the run goes on.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import replacing
+from fewset.runtime.parsing import parse
+
+Row = Mapping[str, Any]
+"""What is said of one photo, as it goes into files."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What a run is. The classifier and the list of photos are given by their sha256."""
+
+    classifier: str
+    paths: tuple[str, ...]
+    options: str
+    photos: int
+    listed: str
+
+
+_WORDS = {
+    "classifier": "another classifier",
+    "paths": "other PATHS",
+    "options": "other options",
+    "photos": "other photos",
+    "listed": "other photos",
+}
+
+
+@dataclass
+class Journal:
+    """An open run; `done` counts the answers that are in the file."""
+
+    path: Path
+    heading: Heading
+    done: int
+
+    @property
+    def complete(self) -> bool:
+        return self.done == self.heading.photos
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Write a chunk; when this returns, it is on the disk."""
+        lines = [_line(row) for row in rows]
+        with self.path.open("ab") as file:
+            file.write(b"".join(lines))
+            file.flush()
+            os.fsync(file.fileno())
+        self.done += len(lines)
+
+    def rows(self) -> Iterator[Row]:
+        """All answers, in the order of the photos."""
+        with self.path.open("rb") as file:
+            next(file)
+            for line in file:
+                yield json.loads(line)
+
+
+def begin(path: Path, heading: Heading) -> Journal:
+    """A new journal, in the place of one that is there."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(_line(asdict(heading)))
+    return Journal(path, heading, 0)
+
+
+def reopen(path: Path, chunk: int) -> Journal:
+    """The journal of a stopped run, up to its last whole chunk."""
+    try:
+        with path.open("rb") as file:
+            heading = parse(Heading, json.loads(file.readline()))
+            ends = [file.tell()]
+            for line in file:
+                if not _whole(line):
+                    break
+                ends.append(ends[-1] + len(line))
+    except (AttributeError, OSError, TypeError, ValueError):
+        raise UserError(f"{path} is not what a stopped run left; remove it, and start anew") from None
+    done = len(ends) - 1
+    if done < heading.photos:
+        done -= done % chunk
+    os.truncate(path, ends[done])
+    return Journal(path, heading, done)
+
+
+def check_same(found: Heading, wanted: Heading, path: Path) -> None:
+    """Refuse to go on with a run that was begun otherwise."""
+    for key, words in _WORDS.items():
+        if getattr(found, key) != getattr(wanted, key):
+            raise UserError(
+                f"{path} was begun with {words}; give the command that began it, or remove the file to start "
+                "anew"
+            )
+
+
+def _line(value: Row) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def _whole(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return line.endswith(b"\n")

@@ -1,0 +1,237 @@
+"""Classifiers from a few photos a class: make one, ask it, look at it."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.output import console, echo, make_table, print_warning, resumable
+from fewset.cli.start import start
+from fewset.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    from fewset.classify.journal import Row
+    from fewset.classify.learned import Learned
+    from fewset.classify.predicting import Outputs, Predictor, Summary
+
+PANEL = "Classify"
+commands = typer.Typer()
+_LISTED = 10
+_TOLD = 0.005  # the probability from which a class is worth a word
+
+ClassifierArgument = Annotated[
+    Path, typer.Argument(metavar="CLASSIFIER", help="A file that `fewset fit` wrote.")
+]
+
+
+@commands.command()
+def fit(
+    photos: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder with a folder of photos for each class, a zip file of that, or a CSV file with "
+            "the columns path and label."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as my.fewset.")],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="What turns photos into features: a name, hf:DIRECTORY, onnx:FILE, or a run directory."
+        ),
+    ] = "auto",
+    head: Annotated[str, typer.Option(help="What learns from the features.")] = "auto",
+    card: Annotated[
+        Path | None, typer.Option(help="The model card, in Markdown; default: OUT.md beside the classifier.")
+    ] = None,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Make a classifier from a few photos of each class, and say how far to trust it.
+
+    Example: `fewset fit photos/ -o my.fewset`
+    """
+    start(plugin)
+    from fewset.classify.card import model_card
+    from fewset.classify.classifier import FewShotClassifier
+    from fewset.classify.transformer import chosen_encoder
+    from fewset.runtime import distributed
+    from fewset.runtime.files import check_output, write_text
+
+    card = card or out.with_name(f"{out.name}.md")
+    for path in (out, card):
+        check_output(path)
+    chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* was left out: ")  # told below
+        classifier = FewShotClassifier(encoder, head, device=device).fit(photos)
+    learned = classifier.learned_
+    if distributed.is_main_process():
+        classifier.save(out)
+        write_text(card, model_card(learned, out.stem))
+    _print_learned(learned)
+    _print_some("photos left out", [f"{name}: {problem}" for name, problem in classifier.skipped_])
+    echo(f"classifier: {out}; ask it with `fewset predict {out} PHOTOS`")
+    echo(f"card: {card}")
+
+
+@commands.command()
+def predict(
+    classifier: ClassifierArgument,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Folders, zip files, single photos, or CSV files with a column path."),
+    ],
+    top: Annotated[int, typer.Option(min=1, help="How many of the likeliest classes are told.")] = 3,
+    reject: Annotated[
+        bool | None,
+        typer.Option("--reject/--no-reject", help='Say "none of these" of photos unlike all labelled ones.'),
+    ] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="The photos help to classify each other; for 1 to 4 shots a class."),
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write the answers as CSV.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the answers as JSON, a line for each photo.")
+    ] = None,
+    move_to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Move the photos into a folder for each class.")
+    ] = None,
+    link_to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Link to the photos from a folder for each class.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run ended.")] = False,
+    encoder: Annotated[
+        str | None, typer.Option(help="Where the encoder is, if it is not where it was when fitting.")
+    ] = None,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Classify photos: the likeliest classes of each, and the labelled photo that is nearest.
+
+    A photo that cannot be read is an answer with the reason. With --move-to or --link-to nothing is
+    overwritten: of photos with equal names the second becomes "name (2).jpg". Those that are none of the
+    classes go into a folder "none of these", those that cannot be read stay where they are.
+
+    Example: `fewset predict my.fewset inbox/ --reject --csv answers.csv`
+    """
+    start(plugin)
+    from fewset.classify.predicting import Outputs, predict_to
+    from fewset.classify.sorting import link, move
+    from fewset.runtime.devices import pick_device
+    from fewset.runtime.files import file_digest
+
+    pick_device(device)  # a wrong one is found first
+    if move_to is not None and link_to is not None:
+        raise UserError("photos are either moved or linked; give --move-to or --link-to, not both")
+    predictor = _predictor(classifier, encoder, device, top, reject, together)
+    outputs = Outputs(csv, json)
+    if move_to is not None:
+        outputs = Outputs(csv, json, move_to, move, "moved")
+    if link_to is not None:
+        outputs = Outputs(csv, json, link_to, link, "linked")
+    if outputs.journal is None:
+        if resume:
+            raise UserError(
+                "--resume goes on with a file or folder; give --csv, --json, --move-to or --link-to"
+            )
+        _print_answers(predictor, paths)
+        return
+    with resumable(f"the same command with --resume goes on from {outputs.journal}"):
+        summary = predict_to(predictor, file_digest(classifier), paths, outputs, resume)
+    _print_summary(summary, outputs)
+
+
+@commands.command()
+def info(classifier: ClassifierArgument) -> None:
+    """What a classifier is made of, and how far to trust it.
+
+    Example: `fewset info my.fewset`
+    """
+    from fewset.classify.file import load_classifier
+
+    learned, _ = load_classifier(classifier)
+    table = make_table("class", "photos", title=classifier.name)
+    for label, shots in zip(learned.support.classes, learned.support.shots, strict=True):
+        table.add_row(str(label), f"{shots:,}")
+    console.print(table)
+    _print_learned(learned)
+
+
+def _predictor(
+    file: Path, encoder: str | None, device: str, top: int, reject: bool | None, together: bool
+) -> "Predictor":
+    from fewset.classify.classifier import FewShotClassifier
+    from fewset.classify.predicting import Predictor
+    from fewset.classify.rejection import rejected_share
+    from fewset.classify.together import warn_if_not_advised
+    from fewset.classify.transformer import chosen_encoder
+
+    loaded = FewShotClassifier.load(file, encoder=encoder, device=device)
+    learned, used = loaded.learned_, chosen_encoder(loaded.encoder, device)
+    learned.check_encoder(used)
+    if reject is not None:
+        loaded.reject = (loaded.reject or "auto") if reject else None
+    share = rejected_share(loaded.reject)
+    if share is not None and not learned.trust.closeness:
+        print_warning('no photo is "none of these" here: that takes two different photos of a class')
+    if together:
+        warn_if_not_advised(learned.support.shots)
+    return Predictor(learned, used, top, share, together)
+
+
+def _print_learned(learned: "Learned") -> None:
+    from fewset.classify.card import summary
+
+    encoder = "rows of features" if learned.encoder is None else f"encoder {learned.encoder.id}"
+    shots = learned.support.shots
+    each = f"{shots.min()}" if shots.min() == shots.max() else f"{shots.min()} to {shots.max()}"
+    echo(f"{len(shots):,} classes of {each} photos; {encoder}, head {learned.head}")
+    for line in summary(learned):
+        echo(line)
+
+
+def _print_answers(predictor: "Predictor", paths: list[Path]) -> None:
+    from fewset.classify.photos import opened_paths
+
+    with opened_paths(paths) as listing:
+        for rows in predictor.chunks(listing):
+            for row in rows:
+                echo(_in_words(row))
+
+
+def _in_words(row: "Row") -> str:
+    if row["problem"] is not None:
+        return f"{row['file']}: cannot be read: {row['problem']}"
+    best, *others = (f"{label} {100 * share:.0f} %" for label, share in row["top"] if share >= _TOLD)
+    if row["class"] != row["top"][0][0]:
+        best, others = row["class"], [best, *others]
+    more = f" ({', '.join(others)})" if others else ""
+    return f"{row['file']}: {best}{more}, nearest {row['nearest']}"
+
+
+def _print_summary(summary: "Summary", outputs: "Outputs") -> None:
+    table = make_table("class", "photos")
+    for label, photos in summary.counts.most_common():
+        table.add_row(label, f"{photos:,}")
+    console.print(table)
+    stays = " (they stay where they are)" if outputs.folder else ""
+    _print_some(f"photos that could not be read{stays}", summary.problems, summary.unreadable)
+    if outputs.folder is not None:
+        echo(f"{outputs.verb} into: {outputs.folder}")
+    for file in filter(None, (outputs.csv, outputs.json)):
+        echo(f"answers: {file}")
+
+
+def _print_some(what: str, lines: list[str], total: int | None = None) -> None:
+    """How many there are, and the first of them."""
+    count = len(lines) if total is None else total
+    if count:
+        echo(f"{what}: {count:,}")
+        for line in lines[:_LISTED]:
+            echo(f"  {line}")
+        if count > _LISTED:
+            echo(f"  and {count - _LISTED:,} more")

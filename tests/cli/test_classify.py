@@ -1,0 +1,478 @@
+"""fit, predict and info as a user types them."""
+
+import csv
+import json
+import pickle
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fewset.classify import predicting
+from fewset.classify.answers import NONE_OF_THESE
+from fewset.classify.classifier import FewShotClassifier
+from fewset.classify.journal import Journal
+from fewset.cli import app as cli
+from fewset.models.encoders import register_encoder
+from tests.helpers.classifier_tasks import labelled_rows
+from tests.helpers.command_line import fail, fewset, fewset_in_a_new_process, succeed
+from tests.helpers.photos import CLASSES, PLUGIN, TinyEncoder, photo, write_photos
+from tests.runtime.test_distributed import succeed as torchrun
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty directory, and an encoder that is quick."""
+    monkeypatch.chdir(tmp_path)
+    register_encoder("tiny")(lambda device: TinyEncoder())  # noqa: ARG005
+    monkeypatch.setattr(predicting, "CHUNK", 4)
+
+
+@pytest.fixture
+def photos() -> Path:
+    return write_photos(Path("photos"), 5)
+
+
+@pytest.fixture
+def classifier(photos: Path) -> Path:
+    succeed("fit", photos, "-o", "my.fewset", "--encoder", "tiny")
+    return Path("my.fewset")
+
+
+@pytest.fixture
+def inbox() -> Path:
+    """Photos of all classes, one of something else, and one that is none: 11 in all."""
+    folder = write_photos(Path("inbox"), 3, first=20)
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 40, 3), dtype=np.uint8)).save(
+        folder / "noise.png"
+    )
+    (folder / "broken.jpg").write_bytes(b"nonsense")
+    return folder
+
+
+def read(file: str | Path) -> list[dict[str, str]]:
+    with Path(file).open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def tree(folder: str | Path) -> list[str]:
+    return sorted(
+        path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if not path.is_dir()
+    )
+
+
+# fit and info
+
+
+def test_fit_says_how_far_to_trust_it(photos: Path) -> None:
+    photo("grass", 77).save(photos / "brick" / "wrong.png")
+    photo("grass", 3).save(photos / "grass" / "again.png")
+    (photos / "brick" / "broken.jpg").write_bytes(b"nonsense")
+    output = succeed("fit", photos, "-o", "my.fewset", "--encoder", "tiny")
+    assert "3 classes of 5 to 6 photos; encoder tiny" in output
+    assert re.search(r"accuracy by leave-one-out, 1[45] of 16 right; 16 photos: between \d+ % and", output)
+    assert "1 photo of brick taken for grass" in output
+    assert "brick/wrong.png looks mislabelled: grass (" in output
+    assert "copies of one photo: grass/3.png, grass/again.png" in output
+    assert "another photo of" in output
+    assert "photos left out: 1\n  brick/broken.jpg: not an image" in output
+    trust = FewShotClassifier.load("my.fewset", encoder=TinyEncoder()).trust_
+    assert trust.in_words in output
+    assert trust.in_words in Path("my.fewset.md").read_text()
+    assert "warning" not in output
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_with_one_or_two_photos_there_is_no_accuracy(shots: int) -> None:
+    output = succeed("fit", write_photos(Path("few"), shots), "-o", "my.fewset", "--encoder", "tiny")
+    assert "leave-one-out is not usable with 1 or 2 photos a class" in output
+    assert " right" not in output
+
+
+def test_a_folder_a_zip_file_and_a_table_make_the_same_classifier(photos: Path, classifier: Path) -> None:
+    shutil.make_archive("photos", "zip", photos)
+    rows = [f"{path},{path.parent.name}" for path in sorted(photos.rglob("*.png"))]
+    Path("photos.csv").write_text("\n".join(["path,label", *rows]) + "\n")
+    expected = FewShotClassifier.load(classifier, encoder=TinyEncoder()).predict_proba(photos)
+    for source in ("photos.zip", "photos.csv"):
+        succeed("fit", source, "-o", "other.fewset", "--encoder", "tiny", "--card", f"{source}.md")
+        found = FewShotClassifier.load("other.fewset", encoder=TinyEncoder()).predict_proba(photos)
+        np.testing.assert_array_equal(found, expected)
+        assert Path(f"{source}.md").read_text().startswith("# other")
+    assert not Path("other.fewset.md").exists()
+
+
+def test_the_head_is_not_ignored(photos: Path) -> None:
+    succeed("fit", photos, "-o", "my.fewset", "--encoder", "tiny", "--head", "centroid")
+    assert "head centroid" in succeed("info", "my.fewset")
+    assert "unknown classifier head" in fail("fit", photos, "-o", "a", "--encoder", "tiny", "--head", "round")
+
+
+def test_info_lists_the_classes(classifier: Path) -> None:
+    output = succeed("info", classifier)
+    for label in CLASSES:
+        assert f"│ {label:8} │ 5      │" in output
+    assert "encoder tiny" in output
+    assert FewShotClassifier.load(classifier, encoder=TinyEncoder()).trust_.in_words in output
+
+
+# predict
+
+
+def test_predict_prints_a_line_a_photo(classifier: Path, inbox: Path) -> None:
+    lines = succeed("predict", classifier, inbox, "--reject").splitlines()
+    assert len(lines) == 11
+    (line,) = (line for line in lines if line.startswith("inbox/grass/20.png: "))
+    assert line.startswith("inbox/grass/20.png: grass ")
+    assert ", nearest grass/" in line
+    assert "inbox/broken.jpg: cannot be read: not an image of a known format" in "\n".join(lines)
+    assert any(line.startswith(f"inbox/noise.png: {NONE_OF_THESE} (") for line in lines)
+    assert not any(NONE_OF_THESE in line for line in succeed("predict", classifier, inbox).splitlines())
+
+
+def test_answers_in_files_are_those_of_the_classifier(classifier: Path, inbox: Path) -> None:
+    output = succeed("predict", classifier, inbox, "--top", 2, "--csv", "a.csv", "--json", "a.json")
+    assert "│ grass " in output
+    assert "photos that could not be read: 1\n  inbox/broken.jpg: not an image" in output
+    fitted = FewShotClassifier.load(classifier, encoder=TinyEncoder())
+    rows, objects = read("a.csv"), json.loads(Path("a.json").read_text())
+    assert list(rows[0]) == [
+        *("file", "class", "probability", "closeness", "nearest", "problem"),
+        *("class_1", "probability_1", "class_2", "probability_2"),
+    ]
+    expected = list(fitted.answers(inbox, top=2))
+    assert len(rows) == len(objects) == len(expected) == 11
+    for row, entry, answer in zip(rows, objects, expected, strict=True):
+        assert row["file"] == entry["file"] == f"inbox/{answer.name}"
+        assert row["problem"] == answer.problem == (entry["problem"] or "")
+        if answer.problem:
+            assert row["class"] == row["class_2"] == ""
+            assert entry["class"] is None
+            continue
+        assert (row["class"], row["nearest"]) == (answer.label, answer.nearest_name)
+        assert (entry["class"], entry["nearest"]) == (answer.label, answer.nearest_name)
+        assert float(row["probability"]) == entry["probability"] == round(answer.probability, 4)
+        assert float(row["closeness"]) == entry["closeness"] == round(answer.closeness, 4)
+        pairs = [[row["class_1"], float(row["probability_1"])], [row["class_2"], float(row["probability_2"])]]
+        assert pairs == entry["top"] == [[label, round(share, 4)] for label, share in answer.top]
+    assert not list(Path().glob("*.partial*"))
+
+
+def test_a_folder_a_zip_file_a_table_and_files_give_the_same_answers(classifier: Path, inbox: Path) -> None:
+    succeed("predict", classifier, inbox, "--csv", "a.csv")
+    shutil.make_archive("zipped", "zip", inbox)
+    files = sorted(str(path) for path in inbox.rglob("*.*"))
+    Path("listed.csv").write_text("path,note\n" + "".join(f"{file},x\n" for file in files))
+    for number, sources in enumerate((["zipped.zip"], ["listed.csv"], files, [inbox, *files])):
+        succeed("predict", classifier, *sources, "--csv", f"{number}.csv")
+        expected = [row | {"file": row["file"].replace("inbox", "zipped.zip")} for row in read("a.csv")]
+        found = read(f"{number}.csv")
+        assert found == (expected if number == 0 else read("a.csv")), sources
+
+
+def test_a_listed_photo_that_is_not_there_is_a_row_with_its_reason(classifier: Path, inbox: Path) -> None:
+    Path("listed.csv").write_text(f"path\nabsent.jpg\n{inbox}/noise.png\n")
+    succeed("predict", classifier, "listed.csv", "--csv", "a.csv")
+    absent, there = read("a.csv")
+    assert "No such file" in absent["problem"]
+    assert there["class"]
+
+
+def test_names_that_are_not_text(classifier: Path) -> None:
+    name = b"caf\xe9,\n.png".decode(errors="surrogateescape")
+    photo("grass", 9).save("plain.png")
+    Path("plain.png").rename(name)
+    assert "caf?" in succeed("predict", classifier, name)
+    succeed("predict", classifier, name, "--csv", "a.csv", "--json", "a.json")
+    with Path("a.csv").open(errors="surrogateescape", newline="") as lines:
+        assert next(csv.DictReader(lines))["file"] == name
+    assert json.loads(Path("a.json").read_text())[0]["file"] == name
+
+
+def test_together_is_told_when_it_is_not_advised(classifier: Path, inbox: Path) -> None:
+    with pytest.warns(UserWarning, match="together is not advised with 5 photos a class"):
+        succeed("predict", classifier, inbox, "--together", "--csv", "a.csv")
+    fitted = FewShotClassifier.load(classifier, encoder=TinyEncoder())
+    good = [row for row in read("a.csv") if not row["problem"]]
+    with pytest.warns(UserWarning, match="not advised"):
+        expected = fitted.predict_proba([row["file"] for row in good], together=True)
+    np.testing.assert_allclose([float(row["probability"]) for row in good], expected.max(axis=1), atol=6e-5)
+    alone = fitted.predict_proba([row["file"] for row in good])
+    assert np.abs(expected - alone).max() > 0.01  # so that the option could not have been ignored
+
+
+def test_none_of_these_takes_two_photos_of_a_class(inbox: Path) -> None:
+    succeed("fit", write_photos(Path("few"), 1), "-o", "one.fewset", "--encoder", "tiny")
+    output = fewset("predict", "one.fewset", inbox, "--reject")
+    assert "that takes two different photos of a class" in output.stderr
+    assert NONE_OF_THESE not in output.stdout
+
+
+# Stopped runs
+
+
+def stop_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next run is stopped as it writes the chunk after so many, of which a part reaches the disk."""
+    usual, count = Journal.append, 0
+
+    def append(journal: Journal, rows: list[object]) -> None:
+        nonlocal count
+        count += 1
+        if count > chunks:
+            usual(journal, rows[:1])
+            with journal.path.open("ab") as file:
+                file.write(b'{"file": "inb')
+            monkeypatch.setattr(Journal, "append", usual)
+            raise KeyboardInterrupt
+        usual(journal, rows)
+
+    monkeypatch.setattr(Journal, "append", append)
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 2])
+def test_a_stopped_run_goes_on_to_the_same_files(
+    chunks: int,
+    classifier: Path,
+    inbox: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["predict", str(classifier), str(inbox), "--reject", "--csv", "b.csv", "--json", "b.json"]
+    succeed(*words[:-3], "a.csv", "--json", "a.json")
+    stop_after(chunks, monkeypatch)
+    monkeypatch.setattr("sys.argv", ["fewset", *words])
+    with pytest.raises(SystemExit, match="130"):
+        cli.main()
+    assert "the same command with --resume goes on from b.csv.partial" in capsys.readouterr().err
+    assert not Path("b.csv").exists()
+
+    assert "go on with it by --resume" in fail(*words)
+    looked = []
+    monkeypatch.setattr(
+        TinyEncoder, "__call__", lambda *_, usual=TinyEncoder.__call__: looked.extend(_[1]) or usual(*_)
+    )
+    succeed(*words, "--resume")
+    assert len(looked) == 10 - 4 * chunks + (chunks > 1)  # the broken photo is in the second chunk
+    for kind in ("csv", "json"):
+        assert Path(f"b.{kind}").read_bytes() == Path(f"a.{kind}").read_bytes()
+    assert not list(Path().glob("*.partial*"))
+
+
+def test_another_run_does_not_go_on(
+    classifier: Path, photos: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attempt(*words: object) -> str:
+        return fail("predict", *words, "--csv", "a.csv", "--resume")
+
+    stop_after(1, monkeypatch)
+    assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
+    assert "begun with other options" in attempt(classifier, inbox, "--top", 2)
+    assert "begun with other options" in attempt(classifier, inbox, "--reject")
+    assert "begun with other PATHS" in attempt(classifier, photos)
+    (inbox / "noise.png").rename(inbox / "more.png")
+    assert "begun with other photos" in attempt(classifier, inbox)
+    photo("grass", 99).save(photos / "grass" / "99.png")
+    succeed("fit", photos, "-o", "other.fewset", "--encoder", "tiny")
+    (inbox / "more.png").rename(inbox / "noise.png")
+    assert "begun with another classifier" in attempt("other.fewset", inbox)
+    Path("a.csv.partial").write_text("nonsense\n")
+    assert "is not what a stopped run left" in attempt(classifier, inbox)
+    Path("a.csv.partial").unlink()
+    succeed(
+        "predict", classifier, inbox, "--csv", "a.csv", "--resume"
+    )  # nothing to go on with: from the start
+
+
+def test_resume_needs_something_to_go_on_with(classifier: Path, inbox: Path) -> None:
+    assert "give --csv" in fail("predict", classifier, inbox, "--resume")
+
+
+# Sorting
+
+
+def test_photos_are_moved_into_folders_and_nothing_is_overwritten(classifier: Path, inbox: Path) -> None:
+    Path("sorted/grass").mkdir(parents=True)
+    Path("sorted/grass/20.png").write_text("mine")
+    Path("inbox/more/20").mkdir(parents=True)
+    photo("grass", 40).save("inbox/more/20/20.png")
+    before = {path: path.read_bytes() for path in inbox.rglob("*.*")}
+    succeed("predict", classifier, inbox, "--reject", "--move-to", "sorted", "--csv", "a.csv")
+    assert tree("inbox") == ["broken.jpg"]
+    assert Path("sorted/grass/20.png").read_text() == "mine"
+    assert tree("sorted") == [
+        *(f"blue sky/{number}.png" for number in (20, 21, 22)),
+        *(f"brick/{number}.png" for number in (20, 21, 22)),
+        *("grass/20 (2).png", "grass/20 (3).png", "grass/20.png", "grass/21.png", "grass/22.png"),
+        "none of these/noise.png",
+    ]
+    for row in read("a.csv"):
+        assert bool(row["moved_to"]) != bool(row["problem"])
+        if row["moved_to"]:
+            assert Path(row["moved_to"]).read_bytes() == before[Path(row["file"])]
+
+
+def test_photos_are_linked(classifier: Path, inbox: Path) -> None:
+    words = ["predict", classifier, inbox, "--link-to", "sorted", "--json", "a.json"]
+    succeed(*words)
+    once = tree("sorted")
+    for row in json.loads(Path("a.json").read_text()):
+        if not row["problem"]:
+            assert Path(row["linked_to"]).is_symlink()
+            assert Path(row["linked_to"]).resolve() == Path(row["file"]).resolve()
+    assert len(once) == 10
+    succeed(*words)
+    assert tree("sorted") == once  # the same links again, not more of them
+    assert len(tree(inbox)) == 11
+
+
+@pytest.mark.parametrize("how", ["--move-to", "--link-to"])
+@pytest.mark.parametrize("stopped", [0, 1, 5, 9])
+def test_sorting_survives_a_stop(
+    how: str, stopped: int, classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a photo is put, and after it."""
+    photo("grass", 20).save(inbox / "20.png")
+    shutil.copytree(inbox, "again/inbox")
+    shutil.copy(classifier, "again")
+    words = ["predict", classifier, inbox, how, "sorted", "--csv", "a.csv"]
+    succeed(*words)
+    expected = tree("sorted")
+    monkeypatch.chdir("again")
+    from fewset.classify import sorting
+
+    name = how[2:6]
+    usual, count = getattr(sorting, name), 0
+
+    def place(photo: Path, target: Path) -> None:
+        nonlocal count
+        if count == stopped:
+            raise KeyboardInterrupt
+        usual(photo, target)
+        count += 1
+        if count == stopped:
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        monkeypatch.setattr(sorting, name, place)
+        resume = ["--resume"] if Path("a.csv.partial").exists() else []
+        assert fewset(*words, *resume).exit_code == 130
+        monkeypatch.setattr(sorting, name, usual)
+    succeed(*words, "--resume")
+    assert tree("sorted") == expected
+    assert Path("a.csv").read_bytes() == Path("../a.csv").read_bytes()
+    assert len(tree("inbox")) == (1 if how == "--move-to" else 12)
+    assert not list(Path().glob("*.partial*"))
+
+
+def test_what_cannot_be_sorted_is_refused_before_the_work(
+    classifier: Path, inbox: Path, photos: Path
+) -> None:
+    shutil.make_archive("zipped", "zip", inbox)
+    assert "inside a zip file and cannot be moved" in fail(
+        "predict", classifier, "zipped.zip", "--move-to", "sorted"
+    )
+    assert "is in inbox" in fail("predict", classifier, inbox, "--move-to", "inbox/sorted")
+    assert "not both" in fail("predict", classifier, inbox, "--move-to", "a", "--link-to", "b")
+    Path("file").write_text("")
+    assert "file is a file" in fail("predict", classifier, inbox, "--move-to", "file")
+    Path("sorted").mkdir()
+    Path("sorted/grass").write_text("")
+    assert "sorted/grass is a file" in fail("predict", classifier, inbox, "--move-to", "sorted")
+    FewShotClassifier(TinyEncoder()).fit(
+        sorted(photos.rglob("*.png")), [f"../{number % 2}" for number in range(15)]
+    ).save("odd.fewset")
+    assert "'../0' cannot be the name of a folder" in fail(
+        "predict", "odd.fewset", inbox, "--link-to", "links"
+    )
+    assert len(tree(inbox)) == 11
+    assert not Path("links").exists()
+
+
+# Wrong input
+
+
+def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
+    data = classifier.read_bytes()
+    Path("cut.fewset").write_bytes(data[: len(data) // 2])
+    Path("pickle.fewset").write_bytes(pickle.dumps({"a": 1}))
+    Path("photo.fewset").write_bytes((inbox / "noise.png").read_bytes())
+    for command in (["info"], ["predict"]):
+        more = [inbox] if command == ["predict"] else []
+        for name in ("cut", "pickle", "photo"):
+            assert "is not a usable classifier" in fail(*command, f"{name}.fewset", *more)
+        assert "there is no file absent.fewset; make one" in fail(*command, "absent.fewset", *more)
+    register_encoder("other")(lambda device: TinyEncoder(digest="e" * 64))  # noqa: ARG005
+    message = fail("predict", classifier, inbox, "--encoder", "other")
+    assert "was made with the encoder tiny" in message
+    X, y = labelled_rows(1)  # noqa: N806
+    FewShotClassifier().fit(X, y).save("rows.fewset")
+    assert "fitted on rows of features" in fail("predict", "rows.fewset", inbox)
+
+
+@pytest.mark.usefixtures("inbox")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "absent", "-o", "a"], "absent does not exist"),
+        (["fit", "empty", "-o", "a"], "there are no photos in empty"),
+        (["fit", "one", "-o", "a"], "got photos of 1 class (grass), expected 2 or more"),
+        (["fit", "bad.csv", "-o", "a"], "bad.csv has no column 'path'"),
+        (["fit", "absent.csv", "-o", "a"], "there is no file absent.csv"),
+        (["fit", "photos", "-o", "absent/a"], "there is no directory absent to write a into"),
+        (["fit", "photos", "-o", "empty"], "empty is a directory, expected a file"),
+        (["fit", "photos", "-o", "a", "--card", "absent/a.md"], "there is no directory absent"),
+        (["predict", "my.fewset", "absent"], "absent does not exist"),
+        (["predict", "my.fewset", "empty"], "there are no photos in empty"),
+        (["predict", "my.fewset", "my.fewset"], "neither a directory nor a complete zip file"),
+        (["predict", "my.fewset", "photos", "--csv", "empty"], "empty is a directory, expected a file"),
+        (["predict", "my.fewset", "photos", "--csv", "absent/a"], "there is no directory absent"),
+        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a"], "choose two files"),
+        (["predict", "my.fewset", "photos", "--top", "0"], "--top"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_input_is_told(words: list[str], message: str, classifier: Path) -> None:  # noqa: ARG001
+    Path("empty").mkdir()
+    Path("bad.csv").write_text("name,label\na,b\n")
+    Path("one/grass").mkdir(parents=True)
+    photo("grass", 1).save("one/grass/1.png")
+    told = fail(*words, *(["--encoder", "tiny"] if words[0] == "fit" else []))
+    assert message in told
+    assert "\n" not in told or "--top" in told
+    assert not Path("a").exists()
+
+
+# Several processes, and the whole with the real encoder
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_several_processes_write_the_same_files(processes: int, classifier: Path, inbox: Path) -> None:
+    """200 photos are 4 chunks, the last of them short."""
+    write_photos(inbox, 63, first=100)
+    Path("tiny.py").write_text(PLUGIN)
+    words = ["predict", classifier, inbox, "--plugin", "tiny.py", "--reject"]
+    alone = fewset_in_a_new_process(*words, "--csv", "a.csv", "--link-to", "one")
+    assert alone.returncode == 0, alone.stderr
+    output = torchrun(processes, "-m", "fewset", *words, "--csv", "b.csv", "--json", "b.json")
+    assert output.count("answers: b.csv") == 1
+    without = [{key: value for key, value in row.items() if key != "linked_to"} for row in read("a.csv")]
+    assert read("b.csv") == without
+    assert len(without) == 200
+
+
+@pytest.mark.slow
+def test_from_photos_to_answers_with_the_encoder_that_comes_along(photos: Path, inbox: Path) -> None:
+    done = fewset_in_a_new_process("fit", photos, "-o", "my.fewset")
+    assert done.returncode == 0, done.stderr
+    assert "encoder efficientnet-lite0" in done.stdout
+    done = fewset_in_a_new_process("predict", "my.fewset", inbox, "--csv", "a.csv")
+    assert (done.returncode, done.stderr) == (0, "")  # no bar where there is no terminal
+    right = [row["class"] == Path(row["file"]).parent.name for row in read("a.csv") if row["class"]]
+    assert sum(right) >= 8
+    done = fewset_in_a_new_process("predict", "my.fewset", "absent")
+    assert isinstance(done, subprocess.CompletedProcess)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
