@@ -33,9 +33,13 @@ def client(
     queue: EmbeddingQueue | None = None, bench: Workbench | None = None, **options: Any
 ) -> Iterator[TestClient]:
     """A client of a server that is empty, unless a workbench is given."""
-    app = application(bench or Workbench(STAMP), queue or EmbeddingQueue(TINY), **options)
-    with TestClient(app, base_url="http://localhost:8300") as opened:
-        yield opened
+    queue = queue or EmbeddingQueue(TINY)
+    try:
+        app = application(bench or Workbench(STAMP), queue, **options)
+        with TestClient(app, base_url="http://localhost:8300") as opened:
+            yield opened
+    finally:
+        queue.close()
 
 
 def teach(opened: TestClient, shots: int = 4) -> None:

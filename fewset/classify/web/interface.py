@@ -46,7 +46,11 @@ _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _FILE: Responses = {200: {"content": {"application/octet-stream": _BINARY}, "description": "A file."}}
 Photos = Annotated[
     list[UploadFile],
-    File(description="Photos: JPEG, PNG, WebP, TIFF, GIF, BMP.", min_length=1, max_length=MOST_PHOTOS),
+    File(
+        description="Photos: JPEG, PNG, WebP, TIFF, GIF, BMP, AVIF; HEIC by an extra.",
+        min_length=1,
+        max_length=MOST_PHOTOS,
+    ),
 ]
 
 

@@ -3,8 +3,7 @@
 import errno
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +35,13 @@ def application(
     limits: Limits | None = None,
     label_studio: str | None = None,
 ) -> Guard:
-    """Everything that the server answers, behind its guard. Its end is that of the queue's threads."""
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        queue.close()
-
+    """Everything that the server answers, behind its guard."""
     app = FastAPI(
         title="fewset",
         version=__version__,
         description="Teach a classifier a few photos a class, and ask it about new ones.",
         docs_url=None,  # FastAPI's own pages load scripts from other hosts
         redoc_url=None,
-        lifespan=lifespan,
     )
     interface = Interface(bench, queue)
     app.include_router(interface.router)
@@ -124,7 +116,10 @@ def run(
         proxy_headers=False,
     )
     ready(_address(host, listening.getsockname()[1], token))
-    uvicorn.Server(config).run(sockets=[listening])
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        queue.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -39,7 +39,7 @@ def request(*places: Any, config: str = CONFIG) -> dict[str, Any]:
 
 
 def test_health_and_setup() -> None:
-    asked = {"project": "3.1712345678", "schema": CONFIG, "hostname": "http://x", "access_token": "t", "extra_params": None}
+    asked = {"project": "3.1712345678", "schema": CONFIG, "hostname": "http://x", "access_token": "t"}
     with client() as opened:
         assert opened.get("/health").json()["status"] == "UP"
         assert opened.post("/setup", json=asked).json() == {"model_version": "fewset-empty"}
@@ -75,7 +75,8 @@ def test_what_the_project_does_not_offer_is_no_prediction() -> None:
     offered = CONFIG.replace("grass", "meadow")
     with client() as opened:
         teach(opened)
-        (result,) = opened.post("/predict", json=request(data_url("grass", 50), config=offered)).json()["results"]
+        asked = request(data_url("grass", 50), config=offered)
+        (result,) = opened.post("/predict", json=asked).json()["results"]
         assert (result["result"], result["score"]) == ([], 0)
         assert "not among the choices" in result["problem"]
 
@@ -112,7 +113,7 @@ def studio(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[tuple[st
     asked: list[tuple[str, str | None]] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             asked.append((self.path, self.headers["Authorization"]))
             if self.path == "/data/away":
                 self.send_response(302)

@@ -1,6 +1,6 @@
 // Photos out of what was dropped, pasted or chosen: files and whole folders.
 
-const PHOTO = /\.(jpe?g|png|bmp|gif|tiff?|webp)$/i;
+const PHOTO = /\.(jpe?g|png|bmp|gif|tiff?|webp|avif|hei[cf])$/i;
 
 const isPhoto = (file) => file.type.startsWith("image/") || PHOTO.test(file.name);
 
