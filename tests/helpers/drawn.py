@@ -59,16 +59,23 @@ def drawn(
 ) -> Image.Image:
     """One such thing on a table, turned and moved a little each time."""
     generator = np.random.default_rng([seed, len(what.__name__), ord(what.__name__[0])])
-    light = generator.integers(150, 225, (2, 1)) + generator.integers(-30, 30, (2, 3))
+    light = generator.integers(90, 225, (2, 1)) + generator.integers(-30, 30, (2, 3))
     wall, table = (tuple(int(part) for part in colour) for colour in light)
     scene = Image.new("RGB", (_SIZE, _SIZE), wall)
     ImageDraw.Draw(scene).rectangle((0, int(generator.integers(330, 480)), _SIZE, _SIZE), fill=table)
+    for _ in range(int(generator.integers(0, 4))):  # other things stand around
+        left, top, width, height = (
+            int(part) for part in generator.integers((0, 0, 60, 60), (560, 560, 260, 260))
+        )
+        colour = tuple(int(part) for part in generator.integers(60, 230, 3))
+        shape = ImageDraw.Draw(scene).ellipse if generator.random() < 0.5 else ImageDraw.Draw(scene).rectangle
+        shape((left, top, left + width, top + height), fill=colour)
     layer = Image.new("RGBA", (_SIZE, _SIZE))
     what(ImageDraw.Draw(layer), generator)
-    layer = layer.rotate(float(generator.uniform(-35, 35)), Image.Resampling.BICUBIC)
-    side = int(_SIZE * generator.uniform(0.7, 1.05))
+    layer = layer.rotate(float(generator.uniform(-50, 50)), Image.Resampling.BICUBIC)
+    side = int(_SIZE * generator.uniform(0.6, 1.15))
     layer = layer.resize((side, side), Image.Resampling.LANCZOS)
-    place = tuple(int(part) for part in generator.integers(-40, 60, 2) + (_SIZE - side) // 2)
+    place = tuple(int(part) for part in generator.integers(-70, 80, 2) + (_SIZE - side) // 2)
     shadow = layer.getchannel("A").filter(ImageFilter.GaussianBlur(18)).point(lambda value: value // 3)
     scene.paste((40, 40, 40), (place[0] + 14, place[1] + 22), shadow)
     scene.paste(layer, place, layer)

@@ -23,7 +23,8 @@ from fewset.runtime.errors import UserError
 
 PAGE = Path(__file__).parent / "page"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_HEADERS_SECONDS = 15.0
+HEADERS_SECONDS = 15.0
+"""Within which a client that is connected must have asked for something."""
 
 
 def application(
@@ -91,7 +92,7 @@ class _Protocol(H11Protocol):
         if silent and before is self.cycle:
             self.transport.close()
             return
-        self.loop.call_later(_HEADERS_SECONDS, self._watch, self.cycle if silent else object())
+        self.loop.call_later(HEADERS_SECONDS, self._watch, self.cycle if silent else object())
 
 
 def run(
@@ -106,20 +107,27 @@ def run(
     """Serve until Ctrl-C. `ready` is told the address, with a token where others can reach it."""
     listening = _listen(host, port)
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    config = uvicorn.Config(
-        application(bench, queue, host=host, token=token, label_studio=label_studio),
-        http=_Protocol,
-        ws="none",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-    )
+    server = http_server(application(bench, queue, host=host, token=token, label_studio=label_studio))
     ready(_address(host, listening.getsockname()[1], token))
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
     finally:
         queue.close()
+
+
+def http_server(app: Guard) -> uvicorn.Server:
+    """uvicorn, which says nothing but warnings, and believes no header about who is asking."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=_Protocol,
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        )
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:
