@@ -106,8 +106,8 @@ class Engine(Scoring):
         began = clock(self.model)
         features = embed_images(self.model, self.images.images, self.selection.rows)
         embedded = clock(self.model)
-        with evaluating(self.model):
-            score = score_tasks(self.model, features, self.selection.index, self.spec)
+        with evaluating(self.model) as model:
+            score = score_tasks(model, features, self.selection.index, self.spec)
         return {
             "seconds": clock(self.model) - began,
             "embedding_seconds": embedded - began,

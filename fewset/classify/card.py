@@ -32,7 +32,7 @@ def summary(learned: Learned) -> list[str]:
         lines.append(f"{photos} of {label} taken for {taken_for}")
     lines += [
         f"{_photo(learned, suspect.photo)} looks mislabelled: {_label(learned, suspect.looks_like)} "
-        f"({suspect.probability:.0%})"
+        f"({100 * suspect.probability:.0f} %)"
         for suspect in trust.suspects[:_LISTED]
     ]
     lines += [
@@ -55,7 +55,7 @@ def model_card(learned: Learned, name: str) -> str:
     )
     rejection = (
         f"A photo whose cosine to every labelled photo and prototype is below {limit:.3f} is none of these; "
-        f"about {SHARE:.0%} of the classes' own photos are, too."
+        f"about {100 * SHARE:.0f} % of the classes' own photos are, too."
         if isfinite(limit)
         else "Whether a photo is none of these cannot be told: that takes two different photos of a class."
     )

@@ -36,7 +36,7 @@ def check_class_names(classes: np.ndarray) -> None:
 def folder_name(label: Any) -> str:
     """The label as the name of one folder; refused where it would lead elsewhere, or is none somewhere."""
     name = str(plain_label(label))
-    strange = set(name) & set('/\\:*?"<>|') or not name.isprintable()
+    strange = set(name) & set('/\\:*?"<>|') or not name.isprintable() or len(name.encode()) > LONGEST
     if strange or name != name.strip(" .") or not name or name.split(".")[0].lower() in _RESERVED:
         raise UserError(f"the class {name!r} cannot be the name of a folder; rename the class")
     return name

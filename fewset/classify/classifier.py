@@ -26,8 +26,10 @@ from fewset.classify.together import warn_if_not_advised
 from fewset.classify.transformer import chosen_encoder, readable_features
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError
+from fewset.runtime.progress import progress
 
 _BATCH = 256  # photos that are answered at once
+_FEW = 100  # photos that are embedded so soon that nobody wants to see it
 
 
 class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -273,7 +275,11 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UserError(
                 f"there are {len(photos)} photos and {len(labels)} labels, expected one for each photo"
             )
-        rows = list(photo_rows(photos, self._encoder()))
+        rows = []
+        with progress("photos", len(photos), shown=len(photos) > _FEW) as advance:
+            for row in photo_rows(photos, self._encoder()):
+                rows.append(row)
+                advance()
         skipped = [(row.name, row.problem) for row in rows if row.problem]
         good = [number for number, row in enumerate(rows) if not row.problem]
         self.skipped_ = [*getattr(self, "skipped_", ()), *skipped]

@@ -38,7 +38,7 @@ from fewset.classify.linear import LinearClassifier
 from fewset.classify.support import Support
 from fewset.classify.trust import Trust
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing
+from fewset.runtime.files import one_line, replacing
 from fewset.runtime.parsing import parse, plain
 from fewset.runtime.reading import parse_json
 
@@ -90,7 +90,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         FORMAT,
         __version__,
         tuple(support.classes.tolist()),
-        tuple(_shown(name) for name in support.names),
+        tuple(one_line(name[:_LONGEST_NAME]) for name in support.names),
         learned.head,
         linear.power,
         linear.temperature,
@@ -178,7 +178,8 @@ def _check_description(description: Description) -> None:
     photos, way = len(description.photos), len(classes)
     _demand(way >= 2 and len({type(label) for label in classes}) == 1, "two classes of one kind")
     _demand(sorted(set(classes)) == list(classes), "sorted classes, each once")
-    _demand(all(_shown(name) == name for name in description.photos), "printable names of photos")
+    shown = (one_line(name[:_LONGEST_NAME]) for name in description.photos)
+    _demand(tuple(shown) == description.photos, "printable names of photos")
     _demand(description.power > 0 < description.temperature, "a power and a temperature above 0")
     _demand(description.reject is None or 0 < description.reject < 1, "a share between 0 and 1")
     numbers = [number for group in trust.copies for number in group]
@@ -263,8 +264,3 @@ def _demand(fulfilled: bool, expected: str) -> None:
 def _thumbnails(tensors: dict[str, np.ndarray]) -> tuple[bytes, ...]:
     ends = [0, *tensors["thumbnail_ends"].tolist()]
     return tuple(tensors["thumbnails"][start:end].tobytes() for start, end in pairwise(ends))
-
-
-def _shown(name: str) -> str:
-    """A name that can be shown on one line."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name[:_LONGEST_NAME])

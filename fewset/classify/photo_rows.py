@@ -84,7 +84,7 @@ def look_at(photo: Photo, size: int, thumbnails: bool = True) -> Look:
     """Read and decode a photo, no larger than an encoder of that input size needs it."""
     try:
         image = decode_photo(photo.read(), size)
-    except (BadImage, OSError) as error:
+    except (BadImage, OSError, ValueError) as error:  # ValueError: a path that no system has
         return Look(photo.name, None, problem=str(error))
     if not thumbnails:
         return Look(photo.name, image)

@@ -99,7 +99,9 @@ def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
             names, read = _names(path, stack)
             for name in names:
                 found.setdefault(name, read)
-        yield Listing(list(found), list(found.values()))
+        listing = Listing(list(found), list(found.values()))
+        del found
+        yield listing
 
 
 @contextmanager
@@ -141,11 +143,12 @@ def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Callable[[str],
         return [str(path)], read_photo
     if not path.exists():
         raise UserError(f"{path} does not exist; expected a folder, a zip file, a CSV file or a photo")
-    source = stack.enter_context(open_source(path))
-    files = _photo_files(source)
     if path.is_dir():
-        return (str(path / file) for file in files), read_photo
-    return (f"{path}/{file}" for file in files), lambda name: source.read(name.removeprefix(f"{path}/"))
+        with open_source(path) as source:
+            return [str(path / file) for file in _photo_files(source)], read_photo
+    archive = stack.enter_context(open_source(path))
+    names = (f"{path}/{file}" for file in _photo_files(archive))
+    return names, lambda name: archive.read(name.removeprefix(f"{path}/"))
 
 
 def _photo_files(source: Source) -> list[str]:

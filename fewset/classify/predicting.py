@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fewset.classify.answer_files import answer_row, write_csv, write_lines
 from fewset.classify.answering import answered
-from fewset.classify.journal import Heading, Journal, Row, begin, check_same, reopen
+from fewset.classify.journal import Heading, Journal, Row, alone, begin, check_same, reopen
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import BATCH, PhotoRow, photo_rows
 from fewset.classify.photos import Listing, Photo, opened_paths
@@ -22,7 +22,7 @@ from fewset.classify.sorting import Place, check_folders, sort_photos, sorted_to
 from fewset.models.encoders import Encoder
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output
+from fewset.runtime.files import check_output, one_line
 from fewset.runtime.progress import progress
 
 CHUNK = 2 * BATCH
@@ -89,7 +89,7 @@ class Outputs:
     def check(self, learned: Learned, paths: Sequence[Path]) -> None:
         """Refuse, before the work, what cannot be written after it."""
         for path in filter(None, (self.csv, self.json)):
-            check_output(path)
+            check_output(path, paths)
         if self.csv is not None and self.csv == self.json:
             raise UserError(f"--csv and --json are both {self.csv}; choose two files")
         if self.folder is not None:
@@ -118,14 +118,22 @@ class Summary:
             return
         self.unreadable += 1
         if len(self.problems) < _LISTED:
-            self.problems.append(f"{row['file']}: {row['problem']}")
+            self.problems.append(f"{one_line(row['file'])}: {row['problem']}")
 
 
 def predict_to(
     predictor: Predictor, classifier_digest: str, paths: Sequence[Path], outputs: Outputs, resume: bool
 ) -> Summary:
     """Answer all photos and write the outputs, which must be some; with `resume` a stopped run goes on."""
+    assert outputs.journal is not None
     outputs.check(predictor.learned, paths)
+    with alone(outputs.journal):
+        return _predict_to(predictor, classifier_digest, paths, outputs, resume)
+
+
+def _predict_to(
+    predictor: Predictor, classifier_digest: str, paths: Sequence[Path], outputs: Outputs, resume: bool
+) -> Summary:
     # Photos that help to classify each other are answered all at once, or not at all.
     chunk = sys.maxsize if predictor.together else CHUNK
     journal = distributed.on_main_process(lambda: _stopped(outputs, resume, chunk))

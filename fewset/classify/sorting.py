@@ -91,7 +91,11 @@ def _put(photo: Path, label: object, folder: Path, place: Place, log: IO[bytes],
         Path(begun).unlink()
     for number in count(1):
         target = into / (photo.name if number == 1 else f"{photo.stem} ({number}){photo.suffix}")
-        if os.path.lexists(target) and not _is_link(target, photo):
+        there = target.is_symlink() or target.exists()
+        if there and not target.is_symlink() and target.resolve() == photo.resolve():
+            _note(log, str(target))  # it is in its folder already
+            break
+        if there and not _is_link(target, photo):
             continue
         before = log.tell()
         _note(log, str(target))

@@ -10,6 +10,7 @@ from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import console, echo, make_table, print_warning, resumable
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import check_output, file_digest, one_line, write_text
 
 if TYPE_CHECKING:
     from fewset.classify.journal import Row
@@ -43,6 +44,13 @@ def fit(
         ),
     ] = "auto",
     head: Annotated[str, typer.Option(help="What learns from the features.")] = "auto",
+    background: Annotated[
+        Path | None,
+        typer.Option(
+            help="Photos of many other classes of the domain, as PHOTOS are: FEAT is trained on them, and "
+            "kept where it is ahead."
+        ),
+    ] = None,
     card: Annotated[
         Path | None, typer.Option(help="The model card, in Markdown; default: OUT.md beside the classifier.")
     ] = None,
@@ -58,15 +66,14 @@ def fit(
     from fewset.classify.classifier import FewShotClassifier
     from fewset.classify.transformer import chosen_encoder
     from fewset.runtime import distributed
-    from fewset.runtime.files import check_output, write_text
 
     card = card or out.with_name(f"{out.name}.md")
     for path in (out, card):
-        check_output(path)
+        check_output(path, [photos])
     chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* was left out: ")  # told below
-        classifier = FewShotClassifier(encoder, head, device=device).fit(photos)
+        classifier = FewShotClassifier(encoder, head, background=background, device=device).fit(photos)
     learned = classifier.learned_
     if distributed.is_main_process():
         classifier.save(out)
@@ -122,7 +129,6 @@ def predict(
     from fewset.classify.predicting import Outputs, predict_to
     from fewset.classify.sorting import link, move
     from fewset.runtime.devices import pick_device
-    from fewset.runtime.files import file_digest
 
     pick_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:
@@ -185,11 +191,12 @@ def _predictor(
 
 def _print_learned(learned: "Learned") -> None:
     from fewset.classify.card import summary
+    from fewset.classify.heads import resolved_name
 
     encoder = "rows of features" if learned.encoder is None else f"encoder {learned.encoder.id}"
     shots = learned.support.shots
     each = f"{shots.min()}" if shots.min() == shots.max() else f"{shots.min()} to {shots.max()}"
-    echo(f"{len(shots):,} classes of {each} photos; {encoder}, head {learned.head}")
+    echo(f"{len(shots):,} classes of {each} photos; {encoder}, head {resolved_name(learned.head)}")
     for line in summary(learned):
         echo(line)
 
@@ -204,13 +211,15 @@ def _print_answers(predictor: "Predictor", paths: list[Path]) -> None:
 
 
 def _in_words(row: "Row") -> str:
+    file = one_line(row["file"])
     if row["problem"] is not None:
-        return f"{row['file']}: cannot be read: {row['problem']}"
+        return f"{file}: cannot be read: {row['problem']}"
     best, *others = (f"{label} {100 * share:.0f} %" for label, share in row["top"] if share >= _TOLD)
     if row["class"] != row["top"][0][0]:
         best, others = row["class"], [best, *others]
     more = f" ({', '.join(others)})" if others else ""
-    return f"{row['file']}: {best}{more}, nearest {row['nearest']}"
+    nearest = f", nearest {row['nearest']}" if row["nearest"] else ""
+    return f"{file}: {best}{more}{nearest}"
 
 
 def _print_summary(summary: "Summary", outputs: "Outputs") -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -94,7 +94,10 @@ def evaluate(
     domain: Annotated[str | None, typer.Option(help="One domain of the set.")] = None,
     way: Annotated[int | None, typer.Option(help="Classes in a task.")] = None,
     shot: Annotated[int | None, typer.Option(help="Labelled items a class.")] = None,
-    query: Annotated[int | None, typer.Option(help="Queries a class.")] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(help="Queries a class; auto: as many as there are items for, up to the recipe's."),
+    ] = None,
     tasks: Annotated[int | None, typer.Option(help="How many tasks; low-shot: trials.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the tasks.")] = None,
     skip_small_classes: Annotated[
@@ -120,21 +123,19 @@ def evaluate(
     Example: `fewset eval runs/strokes-feat --way 10 --shot 5`
     """
     start(plugin)
-    from fewset.experiments.evaluate import evaluate_run, protocol_options, setting_of
+    from fewset.experiments.evaluate import evaluate_run
     from fewset.experiments.zoo import run_of
 
-    directory = run_of(run, RUNS)
-    name = setting or setting_of(directory)
     result, file = evaluate_run(
-        directory,
-        setting=name,
-        options=protocol_options(name, options or {}),
+        run_of(run, RUNS),
+        setting=setting,
+        options=options,
         data=data,
         split=split,
         domain=domain,
         way=way,
         shot=shot,
-        query=query,
+        query=_number_of_queries(query),
         tasks=tasks,
         seed=seed,
         skip_small_classes=skip_small_classes,
@@ -143,8 +144,20 @@ def evaluate(
     if as_json:
         print(json.dumps(asdict(result), indent=2))
     else:
+        if query == "auto":
+            echo(f"queries a class: {result.query}")
         print_result(result)
         echo(f"result: {file}")
+
+
+def _number_of_queries(word: str | None) -> int | Literal["auto"] | None:
+    if word is None:
+        return None
+    if word == "auto":
+        return "auto"
+    if not word.isdecimal():
+        raise UserError(f"--query is {word!r}, expected a number of queries a class, or auto")
+    return int(word)
 
 
 @commands.command()

@@ -55,3 +55,32 @@ def measure(
             measured = measure_set(planned[name], data, loaded, seed, tasks, echo)
             write_measurement(measured, out / f"{name}.json")
     echo(f"written: {write_page(plan, out)}")
+
+
+@commands.command("measure-gain")
+def measure_background(
+    kind: Annotated[str, typer.Argument(help="The layout of the source, as for `fewset data import`.")],
+    source: Annotated[Path, typer.Argument(help="A directory or zip file.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of the result, JSON.")],
+    background: Annotated[str, typer.Option(help="The split that is the background.")] = "train",
+    split: Annotated[str, typer.Option(help="The split whose classes are told apart.")] = "test",
+    encoder: Annotated[str, typer.Option(help="What turns the images into features.")] = "auto",
+    tasks: Annotated[int | None, typer.Option(min=2, help="At most so many tasks of a kind.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the tasks and the initial weights.")] = 0,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Measure what `fewset fit --background` gains: FEAT, learned from the classes of one split, on another.
+
+    Example: `fewset measure-gain cub cub.zip -o docs/classifier/background/cub.json`
+    """
+    start(plugin)
+    from fewset.classify.measure.background_gain import measure_background as measured
+    from fewset.classify.measure.embedded import SetSource
+    from fewset.experiments.run_encoder import load_encoder
+
+    where = [SetSource(kind, source, part) for part in (background, split)]
+    for cell in measured(where[0], where[1], load_encoder(encoder, device), out, seed, tasks):
+        echo(f"{cell.spec.way}-way {cell.spec.shot}-shot: {cell.alone}, with the background {cell.gain}")
+        echo(f"  {cell.comparison.in_words}")
+    echo(f"written: {out}")

@@ -30,23 +30,6 @@ class Margins:
 
 
 @dataclass(frozen=True, eq=False)
-class GeneralisedScores:
-    """Accuracies at one calibration constant; `seen` and `unseen` do not depend on it.
-
-    COMBINED counts every class alike, which is the mean over the queries when each class has as many of
-    them. (The paper's intervals and chance level, 1/69, fit this.) The harmonic mean is that of the task's
-    two accuracies among all classes, as in the authors' later work.
-    """
-
-    seen: Score
-    unseen: Score
-    combined: Score
-    seen_among_all: Score
-    unseen_among_all: Score
-    harmonic: Score
-
-
-@dataclass(frozen=True, eq=False)
 class Curve:
     """Mean accuracy among all classes of seen against unseen queries, from constant -∞ to +∞.
 
@@ -73,23 +56,30 @@ def json_number(value: float) -> float | str:
     return str(value) if np.isinf(value) else value
 
 
-def scores_at(margins: Margins, constant: float) -> GeneralisedScores:
-    """The accuracies when `constant` is subtracted from the seen scores.
+def scores_at(margins: Margins, constant: float) -> dict[str, Score]:
+    """The accuracies when `constant` is subtracted from the seen scores; `seen` and `unseen` do without it.
 
-    At +∞ nothing is taken for a seen class, at -∞ everything is.
+    At +∞ nothing is taken for a seen class, at -∞ everything is. COMBINED counts every class alike, which is
+    the mean over the queries when each class has as many of them. (The paper's intervals and chance level,
+    1/69, fit this.) The harmonic mean is that of the task's two accuracies among all classes, as in the
+    authors' later work.
     """
     threshold = np.float64(constant)  # a Python float would be rounded to the margins' float32
     seen, unseen = ((~np.isnan(part)).mean(axis=(1, 2)) for part in (margins.seen, margins.unseen))
-    seen_among_all = (margins.seen > threshold).mean(axis=(1, 2))
-    unseen_among_all = (margins.unseen <= threshold).mean(axis=(1, 2))
-    return GeneralisedScores(
-        seen=_score(seen),
-        unseen=_score(unseen),
-        combined=_score(_combined(margins, seen_among_all, unseen_among_all)),
-        seen_among_all=_score(seen_among_all),
-        unseen_among_all=_score(unseen_among_all),
-        harmonic=_score(_harmonic(seen_among_all, unseen_among_all)),
+    among_all = (
+        (margins.seen > threshold).mean(axis=(1, 2)),
+        (margins.unseen <= threshold).mean(axis=(1, 2)),
     )
+    accuracies = {
+        "seen": seen,
+        "unseen": unseen,
+        "combined": _combined(margins, *among_all),
+        "seen_among_all": among_all[0],
+        "unseen_among_all": among_all[1],
+        "harmonic": _harmonic(*among_all),
+    }
+    # In single precision, as they are stored.
+    return {name: Score.of(per_task.astype(np.float32)) for name, per_task in accuracies.items()}
 
 
 def calibrate(margins: Margins, objective: str = "harmonic") -> float:
@@ -127,10 +117,6 @@ def curve(margins: Margins, points: int = 200) -> Curve:
         unseen=np.searchsorted(unseen, constants, side="right") / margins.unseen.size,
         area=float(won.sum()) / 2 / (margins.seen.size * margins.unseen.size),
     )
-
-
-def _score(per_task: Float[np.ndarray, "tasks"]) -> Score:
-    return Score.of(per_task.astype(np.float32))  # as they are stored
 
 
 def _ordered(margins: Float[np.ndarray, "tasks classes queries"]) -> Float[np.ndarray, "right"]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,20 +16,23 @@ from fewset.runtime import distributed
 from fewset.runtime.devices import send
 from fewset.runtime.progress import progress
 
+Module = TypeVar("Module", bound=nn.Module)
+
 _BATCH_PIXELS = 2**19  # embedded at once: 74 images of 84 pixels a side, 668 of 28
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; every module's own mode comes back afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
+def evaluating(model: Module) -> Iterator[Module]:
+    """The model as it is evaluated: in evaluation mode, and without gradients.
+
+    The model itself stays in its mode, since another thread may train or evaluate it meanwhile. What is given
+    is a copy with the very same parameters and buffers, or the model itself where its mode is that already.
+    """
+    if any(module.training for module in model.modules()):
+        shared = {id(value): value for value in (*model.parameters(), *model.buffers())}
+        model = deepcopy(model, shared).eval()  # the memo: what is not copied
+    with torch.inference_mode():
+        yield model
 
 
 def embed_images(
@@ -52,8 +57,8 @@ def embed_images(
         pixels = send(torch.from_numpy(images[chosen]), device).permute(0, 3, 1, 2)
         return center_crop(pixels, model.input_size)
 
-    with evaluating(model), progress(title, last - first, shown=bool(title)) as advance:
-        folded = model.folded(load(rows[:2]))  # tried on the same images in every process
+    with evaluating(model) as evaluated, progress(title, last - first, shown=bool(title)) as advance:
+        folded = evaluated.folded(load(rows[:2]))  # tried on the same images in every process
         parts = []
         for start in range(first, last, batch):
             chosen = rows[start : min(start + batch, last)]

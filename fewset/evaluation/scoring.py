@@ -11,6 +11,7 @@ from fewset.data.images.store import ImageSet, Selection
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
+from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
@@ -25,8 +26,8 @@ _CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays 
 
 def evaluate(
     model: TaskModel,
-    features: Shaped[Tensor, "items D"] | Shaped[np.ndarray, "items D"],
-    labels: Int[Tensor, "items"] | Int[np.ndarray, "items"],
+    features: Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."],
+    labels: Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."],
     spec: TaskSpec,
     *,
     class_names: Sequence[str] | None = None,
@@ -37,7 +38,7 @@ def evaluate(
 
     Args:
         model: The model, in any mode: it is scored in evaluation mode and left as it was.
-        features: One row of embeddings an item, as `model.embed` makes them.
+        features: One row of embeddings an item, as `model.embed` makes them, of any type of numbers.
         labels: The class of each row, as a whole number.
         spec: Which tasks to draw.
         class_names: The name of each class, for errors that mention one.
@@ -48,7 +49,8 @@ def evaluate(
         The mean accuracy, its interval, and the accuracy of each task.
 
     Raises:
-        ValueError: The tasks cannot be drawn, because there are too few classes or items.
+        ValueError: The tasks cannot be drawn, because there are too few classes or items; or the features
+            are not finite, not of the model's size, or not as many as the labels.
 
     Example:
         >>> import fewset
@@ -60,16 +62,46 @@ def evaluate(
         >>> print(fewset.evaluate(model, features, labels, spec))
         100.00 ± 0.00 %
     """
-    index = ClassIndex(np.asarray(labels), class_names)
-    with evaluating(model):
-        return score_tasks(model, torch.as_tensor(features), index, spec, chunk=chunk, title=title)
+    table, classes = torch.as_tensor(features), torch.as_tensor(labels).numpy(force=True)
+    if table.ndim != 2 or classes.shape != table.shape[:1] or classes.dtype.kind not in "iu":
+        raise UserError(
+            f"got features of shape {tuple(table.shape)} and labels of shape {classes.shape} and type "
+            f"{classes.dtype}, expected (items, D) and (items,), one whole number a row"
+        )
+    index = ClassIndex(classes, class_names)
+    with evaluating(model) as evaluated:
+        return score_tasks(evaluated, _checked(table, model), index, spec, chunk=chunk, title=title)
+
+
+def _checked(features: Shaped[Tensor, "items D"], model: TaskModel) -> Shaped[Tensor, "items D"]:
+    """The features as the model takes them, or an error."""
+    embeds = model.capabilities.embeds
+    parts = dict(model.named_children())
+    widths = {name: getattr(parts[name], "dim", None) for name in ("backbone", "head") if embeds}
+    for name, dim in (widths or {"input": 3 * model.input_size**2}).items():
+        if dim not in (None, features.shape[1]):
+            raise UserError(
+                f"the features have {features.shape[1]} numbers a row, and the {name} of this model has {dim}"
+                "; embed the items with this model"
+            )
+    if not embeds:
+        return features  # pixels
+    kinds = [parameter.dtype for parameter in model.parameters()]
+    features = features.to(kinds[0] if kinds else torch.float32)
+    strange = (~features.isfinite().all(dim=1)).nonzero().flatten()
+    if len(strange):
+        raise UserError(
+            f"{len(strange)} of {len(features)} rows of features have numbers that are not finite, the first "
+            f"is row {strange[0]}; leave them out, or embed them anew"
+        )
+    return features
 
 
 def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
     """Embed the items of an image set and score tasks on them."""
     features = embed_images(model, images.images, selection.rows)
-    with evaluating(model):
-        return score_tasks(model, features, selection.index, spec)
+    with evaluating(model) as evaluated:
+        return score_tasks(evaluated, features, selection.index, spec)
 
 
 def score_tasks(
@@ -81,7 +113,7 @@ def score_tasks(
     chunk: int | None = None,
     title: str = "",
 ) -> Score:
-    """Score whatever turns support and queries into logits; its modules are to be `evaluating` already."""
+    """Score whatever turns support and queries into logits: a model is to be as `evaluating` gives it."""
     per_task = np.empty(spec.tasks, dtype=np.float32)
     # Drawing a task takes a few numbers for each item of its classes.
     numbers = spec.way * max((spec.shot + spec.query) * features.shape[1], 4 * index.rows.shape[1])

@@ -28,7 +28,7 @@ from fewset.experiments.config import DataConfig, EvaluateConfig, ModelConfig, O
 from fewset.experiments.pytorch_files import read_tensors
 from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
-from fewset.experiments.weights import check_state, save_weights
+from fewset.experiments.weights import check_finite, check_state, save_weights
 from fewset.models.model import Average, FewShotModel, embedding_model
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.training.episodic import TrainConfig
@@ -194,6 +194,7 @@ def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewSho
         if theirs in tensors or not ours.endswith(".num_batches_tracked")
     }
     check_state(tensors, shapes, f"{path} (read as {method} with {backbone})")
+    check_finite(tensors, path)
     for ours, theirs in names.items():
         if theirs in tensors:
             state[ours] = tensors[theirs].T if _is_transposed(ours, parts) else tensors[theirs]

@@ -16,8 +16,8 @@ from fewset.data.features.table import FeatureTable, open_features, table_path, 
 from fewset.data.images.store import SPLITS, ImageSet, open_set
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.evaluate import command_line
-from fewset.experiments.recipes import read_recipe
-from fewset.experiments.run_directory import RECIPE, WEIGHTS
+from fewset.experiments.recipes import run_recipe
+from fewset.experiments.run_directory import WEIGHTS
 from fewset.experiments.weights import load
 from fewset.models.model import FewShotModel, image_embedder
 from fewset.runtime.devices import pick_device
@@ -98,10 +98,9 @@ def made_from(run: Path, images: ImageSet) -> dict[str, str]:
 
 
 def _open(run: Path, data: str | None, device: str) -> tuple[FewShotModel, ImageSet]:
-    if not (run / RECIPE).exists():
-        raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
+    recipe = run_recipe(run)
     model = image_embedder(load(run), "fewset embed").to(pick_device(device))
-    return model, open_set(data or read_recipe(run / RECIPE).data.set)
+    return model, open_set(data or recipe.data.set)
 
 
 class _Items(NamedTuple):

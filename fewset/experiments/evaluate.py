@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 
@@ -20,18 +20,31 @@ from fewset.evaluation.protocols import (
 )
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
-from fewset.experiments.recipes import read_recipe, recipe_digest
+from fewset.experiments.recipes import recipe_digest, run_recipe
 from fewset.experiments.result import Result, StoredScore, stored_width, write_result
-from fewset.experiments.run_directory import RECIPE, RESULT, RESULTS, WEIGHTS
+from fewset.experiments.run_directory import RESULT, RESULTS, WEIGHTS
 from fewset.experiments.weights import load
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import file_digest, replacing
 from fewset.runtime.machine import describe
 from fewset.runtime.parsing import parse, parse_words
 from fewset.tasks.scores import Score
+
+
+class Chosen(TypedDict, total=False):
+    """What a run is scored on where that is not what its recipe says; None is the same as not given."""
+
+    data: str | None
+    split: str | None
+    domain: str | None
+    way: int | None
+    shot: int | None
+    query: int | Literal["auto"] | None
+    tasks: int | None
+    seed: int | None
 
 
 def evaluate_run(
@@ -39,30 +52,26 @@ def evaluate_run(
     *,
     setting: str | None = None,
     options: Mapping[str, Any] | None = None,
-    data: str | None = None,
-    split: str | None = None,
-    domain: str | None = None,
-    way: int | None = None,
-    shot: int | None = None,
-    query: int | None = None,
-    tasks: int | None = None,
-    seed: int | None = None,
     skip_small_classes: bool = False,
     device: str = "auto",
+    **chosen: Unpack[Chosen],
 ) -> tuple[Result, Path]:
     """Score a run, and write the result; returns it and its file.
 
     What is not given comes from the run's recipe; the setting is by default the one for what the model takes.
-    `options` are those of the setting alone. The result on the recipe's own tasks, in the default setting, is
-    the run's `result.json`; others go into `results/`.
+    `options` are those of the setting alone. With the query "auto" there are as many queries as the smallest
+    class has items for, up to the recipe's number. The result on the recipe's own tasks, in the default
+    setting, is the run's `result.json`; others go into `results/`.
     """
-    own = setting_of(run)
-    recipe, name = read_recipe(run / RECIPE), setting or own
+    recipe = run_recipe(run)
+    own = default_protocol(recipe.model.takes)
+    name = setting or own
     protocol = make_protocol(name, options or {})
     model = load(run).to(pick_device(device))
-    numbers = {"way": way, "shot": shot, "query": query, "tasks": tasks, "seed": seed}
-    job = make_job(recipe, model, data, split, domain, skip_small_classes, numbers)
-    check_protocol(protocol, name, job)
+    auto = chosen.get("query") == "auto"
+    if auto:
+        chosen["query"] = recipe.evaluate.query
+    job = _drawable(make_job(recipe, model, skip_small_classes, **chosen), protocol, name, auto)
     began = time.monotonic()
     outcome = protocol.evaluate(job)
     seconds = time.monotonic() - began
@@ -103,67 +112,70 @@ def evaluate_run(
     return result, file
 
 
-def setting_of(run: Path) -> str:
-    """The setting that a run is scored in where none is named."""
-    if not (run / RECIPE).exists():
-        raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    return default_protocol(read_recipe(run / RECIPE).model.takes)
-
-
-def protocol_options(name: str, words: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a protocol from words of the command line; those of other protocols stay as they are."""
-    hints = get_type_hints(PROTOCOLS[name])
-    return {
-        key: parse_words(hints[key], value, f"--{key.replace('_', '-')}")
-        if key in hints and isinstance(value, str)
-        else value
-        for key, value in words.items()
-    }
-
-
 def make_protocol(name: str, options: Mapping[str, Any]) -> Protocol:
-    """The protocol of that name with its options; one of another protocol is an error that says whose."""
-    kind = PROTOCOLS[name]
-    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    for key in options:
-        if key not in known:
-            flag = f"--{key.replace('_', '-')}"
-            for other, its in PROTOCOLS.items():
-                if key in {item.name for item in fields(its)}:  # type: ignore[arg-type]
-                    raise UserError(
-                        f"{flag} is not an option of the setting {name}; leave it out, or take "
-                        f"--setting {other}"
-                    )
-            raise unknown_name(f"option of the setting {name}:", key, known)
-    return parse(kind, options, what=f"setting {name}")
+    """The protocol of that name with its options, which may be words of the command line.
+
+    An option of another protocol is an error that says whose it is.
+    """
+    kind, hints = PROTOCOLS[name], get_type_hints(PROTOCOLS[name])
+    known = {other: {item.name for item in fields(its)} for other, its in PROTOCOLS.items()}  # type: ignore[arg-type]
+    values = {}
+    for key, value in options.items():
+        flag = f"--{key.replace('_', '-')}"
+        owner = next((other for other in known if key in known[other]), None)
+        if key not in known[name] and owner is not None:
+            raise UserError(
+                f"{flag} is not an option of the setting {name}; leave it out, or take --setting {owner}"
+            )
+        refuse_unknown(f"option of the setting {name}:", key, known[name])
+        values[key] = parse_words(hints[key], value, flag) if isinstance(value, str) else value
+    return parse(kind, values, what=f"setting {name}")
 
 
 def make_job(
-    recipe: Recipe,
-    model: TaskModel,
-    data: str | None = None,
-    split: str | None = None,
-    domain: str | None = None,
-    skip_small_classes: bool = False,
-    numbers: Mapping[str, int | None] | None = None,
+    recipe: Recipe, model: TaskModel, skip_small_classes: bool = False, **chosen: Unpack[Chosen]
 ) -> Job:
-    """What a recipe's model is to be scored on; what is not given is the recipe's."""
-    chosen = {key: value for key, value in (numbers or {}).items() if value is not None}
-    source = open_data(recipe.model, data or recipe.data.set)
-    chosen_domain = domain or (recipe.data.domain if data is None else None)
-    given = {"split": split, "domain": domain, **chosen}
+    """What a recipe's model is to be scored on."""
+    given: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
+    source = open_data(recipe.model, given.get("data", recipe.data.set))
+    domain = given.get("domain", None if "data" in given else recipe.data.domain)
+    numbers = {key: given[key] for key in asdict(recipe.evaluate.spec) if key in given}
     return Job(
         model,
         source,
-        split or recipe.evaluate.split,
-        chosen_domain,
-        replace(recipe.evaluate.spec, **chosen),
+        given.get("split", recipe.evaluate.split),
+        domain,
+        replace(recipe.evaluate.spec, **numbers),
         hold_out=recipe.data.hold_out,
         seed=recipe.seed,
-        trained_here=(source.name, chosen_domain) == (recipe.data.set, recipe.data.domain),
+        trained_here=(source.name, domain) == (recipe.data.set, recipe.data.domain),
         skip_small_classes=skip_small_classes,
-        given=frozenset(key for key, value in given.items() if value is not None),
+        given=frozenset(given),
     )
+
+
+def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> Job:
+    """The job if its tasks can be drawn; with `auto`, with fewer queries where that makes them so."""
+    try:
+        check_protocol(protocol, name, job)
+    except UserError as error:
+        counts = range(job.spec.query - 1, 0, -1)
+        fewer = (replace(job, spec=replace(job.spec, query=count)) for count in counts)
+        found = next((each for each in fewer if _can_be_drawn(each, protocol, name)), None)
+        if found is None:
+            raise
+        if not auto:
+            raise UserError(f"{error}; --query {found.spec.query} works, and --query auto takes it") from None
+        return found
+    return job
+
+
+def _can_be_drawn(job: Job, protocol: Protocol, name: str) -> bool:
+    try:
+        check_protocol(protocol, name, job)
+    except UserError:
+        return False
+    return True
 
 
 def check_evaluation(recipe: Recipe, model: TaskModel) -> None:
@@ -183,21 +195,12 @@ def command_line() -> str:
 
 def _stem(result: Result) -> str:
     """The beginning of the names of the files of a result that is not on the recipe's own tasks."""
-    setting = () if result.setting == "standard" else (result.setting,)
+    setting = "" if result.setting == "standard" else result.setting
     domain = (result.domain or "").replace("→", "-to-")
-    sizes = (f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks"))
     skipped = "without-small-classes" if result.left_out else ""
-    parts = (
-        *setting,
-        result.variant,
-        result.data,
-        domain,
-        result.split,
-        skipped,
-        *sizes,
-        f"seed{result.seed}",
-    )
-    return "-".join(part for part in parts if part) + "."
+    sizes = [f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks")]
+    tasks = (result.data, domain, result.split, skipped, *sizes, f"seed{result.seed}")
+    return "-".join(filter(None, (setting, result.variant, *tasks))) + "."
 
 
 def _write_arrays(result: Result, outcome: Outcome, folder: Path, stem: str) -> Result:

@@ -53,6 +53,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             raise UserError(
                 f"{path}: the entry {name!r} is of type {type(value).__name__}, expected a named tensor"
             )
+        if value.is_quantized or value.is_meta or value.layout != torch.strided:
+            raise UserError(
+                f"{path}: the tensor {name!r} is quantised, sparse or without numbers, expected plain numbers"
+            )
     return dict(state)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import tomli_w
 
 from fewset.experiments.config import Recipe
+from fewset.experiments.run_directory import RECIPE
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.packaged import packaged_directory
 from fewset.runtime.parsing import parse, parse_value, plain
@@ -112,6 +113,13 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     if recipe.card is None or recipe.card.command:
         return recipe
     return replace(recipe, card=replace(recipe.card, command=f"fewset {recipe.kind} {label}"))
+
+
+def run_recipe(run: Path) -> Recipe:
+    """The resolved recipe of a run directory."""
+    if not (run / RECIPE).exists():
+        raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
+    return read_recipe(run / RECIPE)
 
 
 def parse_recipe(table: Mapping[str, Any]) -> Recipe:

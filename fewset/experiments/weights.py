@@ -19,13 +19,15 @@ from fewset.runtime.files import replacing
 from fewset.runtime.parsing import parse, plain
 from fewset.runtime.reading import parse_json, regular_file
 
+_FORMAT = 1
+
 
 def save_weights(model: TaskModel, config: ModelConfig, path: Path) -> None:
     """A self-describing weights file: safetensors, with the model's configuration beside the numbers.
 
     The same weights give the same bytes (one metadata entry: the format does not order several).
     """
-    description = {"format": 1, "model": plain(config)}
+    description = {"format": _FORMAT, "model": plain(config)}
     tensors = {name: value.detach().contiguous().cpu() for name, value in model.state_dict().items()}
     with replacing(path) as temporary:
         save_file(tensors, temporary, metadata={"fewset": json.dumps(description, sort_keys=True)})
@@ -82,9 +84,15 @@ def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
             f"{path} has no fewset description; for the authors' files use `fewset import-weights`"
         )
     try:
-        table = parse_json(description)["model"]
+        table = parse_json(description)
+        table, version = table["model"], table["format"]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} has a damaged description of its model ({error!r})") from None
+    if version != _FORMAT:
+        raise UserError(
+            f"{path} has format {version!r}, expected {_FORMAT}: it is damaged, or of a newer fewset; "
+            "install that, or make it anew"
+        )
     config: ModelConfig = parse(ModelConfig, table, "model.")
     model = build_model(config)
     load_state(model, tensors, path)
@@ -92,8 +100,14 @@ def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: object) -> None:
-    """Load a state dict in which every key must match; the error names those that do not."""
+    """Load a state dict in which every key must match and be finite; the error names those that do not."""
     check_state(tensors, _shapes(module), source)
+    unset = {
+        name for name, value in module.state_dict().items() if _all_nan(value)
+    }  # before a head is fitted
+    check_finite(
+        {name: value for name, value in tensors.items() if not (name in unset and _all_nan(value))}, source
+    )
     module.load_state_dict(dict(tensors))
 
 
@@ -112,6 +126,15 @@ def check_state(
         raise UserError(f"the weights in {source} do not fit the model: {'; '.join(problems)}")
 
 
+def check_finite(tensors: Mapping[str, torch.Tensor], source: object) -> None:
+    """Refuse weights with NaN or infinite numbers; the error names them."""
+    strange = [name for name, value in tensors.items() if not value.isfinite().all()]
+    if strange:
+        raise UserError(
+            f"the weights in {source} are not finite in {', '.join(strange)}; get or make them anew"
+        )
+
+
 def initialise(model: TaskModel, source: TaskModel, where: object) -> None:
     """Start from another model's backbone; from its adapter and head too when they are of the same kind."""
     load_state(model.backbone, source.backbone.state_dict(), where)
@@ -123,3 +146,7 @@ def initialise(model: TaskModel, source: TaskModel, where: object) -> None:
 
 def _shapes(module: nn.Module) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in module.state_dict().items()}
+
+
+def _all_nan(value: torch.Tensor) -> bool:
+    return value.numel() > 0 and bool(value.isnan().all())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from fewset.data.features.table import list_features, open_features, table_path
 from fewset.experiments.embed_set import OF_A_RUN, embed_table, made_from
-from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
 from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
+from fewset.paper.study import Plan, PlannedNumber, PlannedRun
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 

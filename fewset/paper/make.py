@@ -15,9 +15,8 @@ from fewset.experiments.evaluate import command_line, evaluate_run
 from fewset.experiments.recipes import recipe_digest
 from fewset.experiments.result import Result
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
-from fewset.paper.plan import Plan, PlannedNumber
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import Number, Study, read_study, write_study
+from fewset.paper.study import Number, Plan, PlannedNumber, Study, read_study, write_study
 from fewset.runtime.files import file_digest
 
 

@@ -31,8 +31,8 @@ def picture_tasks(
     model = load(run).to(pick_device(device))
     crossing = cross_domains(images, "test", support, query)
     features = embed_images(model, images.images, crossing.rows, title="embedding")
-    with evaluating(model):
-        accuracy = score_tasks(model, features, crossing.index, spec).per_task
+    with evaluating(model) as evaluated:
+        accuracy = score_tasks(evaluated, features, crossing.index, spec).per_task
     pictured = []
     for word, number in (("best", int(accuracy.argmax())), ("worst", int(accuracy.argmin()))):
         *positions, predicted = predict_task(model, features, crossing.index, spec, number)
@@ -62,6 +62,6 @@ def predict_task(
     """
     rows = sample_tasks(index, spec, number, number + 1)
     episode = split(features[torch.from_numpy(rows).to(features.device)], spec.shot)
-    with evaluating(model):
-        predicted = model(episode.support, episode.query).argmax(-1).reshape(spec.way, spec.query)
+    with evaluating(model) as evaluated:
+        predicted = evaluated(episode.support, episode.query).argmax(-1).reshape(spec.way, spec.query)
     return rows[0, :, : spec.shot], rows[0, :, spec.shot :], predicted.cpu().numpy()

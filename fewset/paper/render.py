@@ -56,12 +56,8 @@ def _panel_table(study: Study, panel: str, last: bool) -> Table:
         title=f"{title} ({study.on}{on}): accuracy in %, mean ± 95 % interval",
         columns=tuple(column for column, _ in columns),
         rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
-        notes=tuple(_notes(study)) if last else (),
+        notes=(*study.notes, _about_ours(study), *_about_the_paper(study)) if last else (),
     )
-
-
-def _notes(study: Study) -> list[str]:
-    return [note for note in (*study.notes, _about_ours(study), *_about_the_paper(study)) if note]
 
 
 def _about_ours(study: Study) -> str:

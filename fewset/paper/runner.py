@@ -16,7 +16,7 @@ from fewset.experiments.initial import changes_since
 from fewset.experiments.recipes import list_recipes, read_recipe, recipe_path, shipped_recipes
 from fewset.experiments.run_directory import RECIPE, RunDirectory
 from fewset.experiments.zoo import copy_model, is_copy, released_models
-from fewset.paper.plan import PlannedRun
+from fewset.paper.study import PlannedRun
 from fewset.runtime.errors import UserError
 
 _SHARED = ("data.", "model.", "evaluate.", "seed=")  # changes that concern both stages

@@ -62,7 +62,7 @@ def _set_tables(measured: Measurement) -> Iterator[Table]:
     corner = Column("Head", "head")
     columns = (corner, *(Column(cell.name, cell.name, True) for cell in cells))
     names = [f"{name} (default)" if name == measured.default else name for name in heads]
-    sizes = ", ".join(f"{cell.name} {cell.tasks:,} tasks of {cell.query} queries a class" for cell in cells)
+    sizes = ", ".join(f"{cell.tasks:,} of {cell.query} at {cell.name}" for cell in cells)
     yield Table(
         f"{measured.images:,} images of {measured.classes} classes: accuracy",
         columns,
@@ -81,7 +81,7 @@ def _set_tables(measured: Measurement) -> Iterator[Table]:
             )
             for shown, head in zip(names, heads, strict=True)
         ),
-        (f"{sizes}.", *measured.planned.notes),
+        (f"Tasks, and queries a class: {sizes}.", *measured.planned.notes),
     )
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,16 @@ def checked_name(name: str, what: str) -> str:
     return name
 
 
-def check_output(path: Path, *, directory: bool = False) -> None:
-    """Refuse, before the work, a file (or directory) that could not be written after it."""
+def one_line(name: str) -> str:
+    """A name as it can be shown on one line: what cannot be printed is a question mark."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
+def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = False) -> None:
+    """Refuse, before the work, a file (or directory) that could not be written after it, or that is read."""
+    for read in inputs:
+        if read.resolve() == path.resolve():
+            raise UserError(f"{path} is read and cannot be written too; choose another name")
     if directory and path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file, expected a directory; choose another name")
     if not directory and path.is_dir():

@@ -153,9 +153,9 @@ def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
 def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
     """As `sample_tasks`, but no query has the origin of a shot, within a domain too.
 
-    For each task the origins of a class are shuffled. The first of them, as many as there are shots but at
-    most half (rounded up), give the shots, the others the queries; both go round their origins, so that no
-    two items have one origin as long as there are enough. `queries_apart` says how many queries there are.
+    For each task the origins of a class are shuffled. The last of them, as few as have enough items, are for
+    the queries. The others are for the shots, and those that are more than the shots are for the queries too.
+    Both go round their origins, so that no two items have one origin as long as there are enough.
     """
     index.check(spec.way, spec.shot, spec.query)
     most = queries_apart(index, spec.shot)
@@ -166,31 +166,34 @@ def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
         )
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
     classes = _smallest(hash_keys(spec.seed, tasks, np.arange(len(index.classes))), spec.way)
-    keys = hash_keys(spec.seed, tasks[..., None], index.origins[classes], 0, 0)
-    keys[index.rows[classes] < 0] = _LAST
+    there = index.rows[classes] >= 0
+    keys = np.where(there, hash_keys(spec.seed, tasks[..., None], index.origins[classes], 0, 0), _LAST)
     order = np.lexsort((_item_keys(index, spec.seed, tasks, classes), keys))  # origin after origin
     keys = np.take_along_axis(keys, order, axis=-1)
     begins = np.diff(keys, axis=-1, prepend=~keys[..., :1]) != 0
-    place = np.arange(keys.shape[-1])
+    place, count = np.arange(keys.shape[-1]), there.sum(axis=-1, keepdims=True)
     turn = place - np.maximum.accumulate(np.where(begins, place, 0), axis=-1)  # of an item in its origin
     origin = begins.cumsum(axis=-1) - 1
-    count = (begins & (keys != _LAST)).sum(axis=-1, keepdims=True)
-    labelled = origin < np.minimum(spec.shot, (count + 1) // 2)
+    enough = (begins & (count - place >= spec.query)).sum(axis=-1, keepdims=True) - 1
+    labelled = origin < np.minimum(spec.shot, enough)
     rounds = (turn * len(place) + origin).astype(np.uint64)
-    roles = ((labelled, spec.shot), (~labelled & (keys != _LAST), spec.query))
+    roles = ((labelled, spec.shot), (~labelled & (place < count), spec.query))
     chosen = [_smallest(np.where(role, rounds, _LAST), number) for role, number in roles]
     places = np.take_along_axis(order, np.concatenate(chosen, axis=-1), axis=-1)
     return np.take_along_axis(index.rows[classes], places, axis=-1)
 
 
 def queries_apart(index: ClassIndex, shot: int) -> int:
-    """How many queries a class every task of `sample_apart` has, whatever is drawn; 0 where shots lack."""
-    most = []
-    for origins, there in zip(index.origins, index.rows >= 0, strict=True):
-        sizes = np.sort(np.unique(origins[there], return_counts=True)[1])
-        labelled = min(shot, (len(sizes) + 1) // 2)
-        most.append(sizes[: len(sizes) - labelled].sum() if sizes[:labelled].sum() >= shot else 0)
-    return int(min(most))
+    """How many queries a class `sample_apart` has, whatever is drawn; below 1 where there are none.
+
+    The origins of the queries have one item less than are needed before the last of them is added, which has
+    as many as the largest at most; the rest must be enough for the shots.
+    """
+    sizes = [
+        np.unique(origins[there], return_counts=True)[1]
+        for origins, there in zip(index.origins, index.rows >= 0, strict=True)
+    ]
+    return int(min(each.sum() - each.max() for each in sizes)) - shot + 1
 
 
 def sample_every_class(

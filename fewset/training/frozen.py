@@ -61,9 +61,10 @@ class FrozenTraining(TaskStage):
         self.validation_tables = [tabulate(items.val.rows, flipped=flipped) for flipped in flips]
 
     def validate(self) -> Score:
-        with evaluating(self.model):
-            embedded = torch.stack([self._embed_table(table) for table in self.validation_tables]).mean(dim=0)
-            return score_tasks(self.model, embedded, self.validation_index, self.validation_spec)
+        with evaluating(self.model) as model, evaluating(self.back) as back:
+            tables = [self._embed_table(back, table) for table in self.validation_tables]
+            embedded = torch.stack(tables).mean(dim=0)
+            return score_tasks(model, embedded, self.validation_index, self.validation_spec)
 
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
         """From what the frozen part makes of the tasks' images, flipped and rotated where augmentation would.
@@ -82,15 +83,17 @@ class FrozenTraining(TaskStage):
             for quarters, table in enumerate(self.rotated, start=1):
                 chosen = rotations == quarters
                 rows[chosen] = table[flat[chosen]]
-        return self._embed(rows, *items.shape)
+        return self._embed(self.back, rows, *items.shape)
 
-    def _embed_table(self, table: Shaped[np.ndarray, "N *_"]) -> Float[Tensor, "N D"]:
+    def _embed_table(self, back: nn.Module, table: Shaped[np.ndarray, "N *_"]) -> Float[Tensor, "N D"]:
         starts = range(0, len(table), _AT_ONCE)
-        return torch.cat([self._embed(table[start : start + _AT_ONCE], -1) for start in starts])
+        return torch.cat([self._embed(back, table[start : start + _AT_ONCE], -1) for start in starts])
 
-    def _embed(self, rows: Shaped[np.ndarray, "B *_"], *shape: int) -> Float[Tensor, "*shape D"]:
+    def _embed(
+        self, back: nn.Module, rows: Shaped[np.ndarray, "B *_"], *shape: int
+    ) -> Float[Tensor, "*shape D"]:
         inputs = send(torch.from_numpy(np.asarray(rows)), next(self.model.parameters()).device).float()
-        embedded: Tensor = self.back(inputs.permute(0, 3, 1, 2) if inputs.ndim == 4 else inputs)
+        embedded: Tensor = back(inputs.permute(0, 3, 1, 2) if inputs.ndim == 4 else inputs)
         return embedded.view(*shape, embedded.shape[-1])
 
 
@@ -162,8 +165,8 @@ def _compute(
     The file is temporary, or kept in the directory `$FEWSET_TABLES` for other processes and later runs.
     """
     device, size = next(frozen.parameters()).device, frozen.input_size
-    with evaluating(front):
-        _, *shape = front(torch.zeros(1, 3, size, size, device=device)).shape
+    with evaluating(front) as evaluated:
+        _, *shape = evaluated(torch.zeros(1, 3, size, size, device=device)).shape
     if len(shape) == 1:
         return embed_images(frozen, pixels, rows, title="embedding").cpu().numpy()
     channels, height, width = shape

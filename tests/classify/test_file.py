@@ -172,7 +172,9 @@ def test_tensors_that_do_not_fit_are_refused(path: Path, name: str, value: np.nd
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["..", ".", "a/b", "a\\b", "", " a", "a.", "NUL", "con.txt", "a:b", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "a/b", "a\\b", "", " a", "a.", "NUL", "con.txt", "a:b", "a\nb", "é" * 101]
+)
 def test_a_class_that_cannot_be_a_folder_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="cannot be the name of a folder"):
         folder_name(name)

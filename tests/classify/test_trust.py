@@ -99,19 +99,22 @@ def test_temperature_is_the_most_likely_one_held_towards_1() -> None:
     labels = generator.integers(0, 5, size=113)
     logits = 9 * (np.eye(5)[labels] + generator.normal(scale=0.6, size=(113, 5)))
 
-    def loss(temperature: float, prior: float) -> float:
+    def loss(temperature: float, prior: float, doubt: float) -> float:
         total = prior * np.log(temperature) ** 2 / 2
         for row, label in zip(logits, labels, strict=True):
             raised = np.exp(row / temperature - (row / temperature).max())
-            total -= np.log(raised[label] / raised.sum())
+            for other in range(5):
+                weight = doubt / (113 + doubt) / 5 + (other == label) * 113 / (113 + doubt)
+                total -= weight * np.log(raised[other] / raised.sum())
         return total
 
-    for prior in (0.0, 2.0, 50.0):
-        found = left_out_temperature(logits, labels, prior)
-        assert all(loss(found, prior) <= loss(found * factor, prior) for factor in (0.98, 1.02))
+    for caution in ((0.0, 0.0), (2.0, 0.0), (50.0, 0.0), (0.0, 3.0), (1.0, 0.1), (50.0, 30.0)):
+        found = left_out_temperature(logits, labels, *caution)
+        assert all(loss(found, *caution) <= loss(found * factor, *caution) for factor in (0.98, 1.02))
     assert left_out_temperature(logits, labels, 1e9) == pytest.approx(1, abs=1e-3)
+    assert left_out_temperature(logits, labels, 0, 30) > 1.2 * left_out_temperature(logits, labels, 0, 0)
     assert left_out_temperature(logits[:0], labels[:0]) == 1
-    perfect = 9 * np.eye(5)[labels]
+    perfect = 3 * np.eye(5)[labels]
     assert 0.1 < left_out_temperature(perfect[:7], labels[:7]) < 1  # and not 0
 
 

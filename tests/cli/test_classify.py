@@ -1,18 +1,21 @@
 """fit, predict and info as a user types them."""
 
 import csv
+import errno
 import json
 import pickle
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from PIL import Image
 
-from fewset.classify import predicting
+from fewset.classify import background_training, predicting, transformer
 from fewset.classify.answers import NONE_OF_THESE
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.journal import Journal
@@ -25,11 +28,13 @@ from tests.runtime.test_distributed import succeed as torchrun
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty directory, and an encoder that is quick."""
     monkeypatch.chdir(tmp_path)
     register_encoder("tiny")(lambda device: TinyEncoder())  # noqa: ARG005
     monkeypatch.setattr(predicting, "CHUNK", 4)
+    yield
+    transformer._loaded.cache_clear()
 
 
 @pytest.fixture
@@ -112,6 +117,26 @@ def test_the_head_is_not_ignored(photos: Path) -> None:
     assert "unknown classifier head" in fail("fit", photos, "-o", "a", "--encoder", "tiny", "--head", "round")
 
 
+def test_the_background_is_compared_and_kept_in_the_file(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_training, "_STEPS", 3)
+    for number in range(20):
+        colour = np.random.default_rng(number).uniform(30, 220, size=3)
+        Path(f"others/{number}").mkdir(parents=True)
+        for shot in range(10):
+            cells = np.random.default_rng([number, shot]).normal(colour, 40, size=(4, 5, 3)).clip(0, 255)
+            image = Image.fromarray(cells.astype(np.uint8)).resize((40, 32), Image.Resampling.NEAREST)
+            image.save(f"others/{number}/{shot}.png")
+    output = succeed("fit", photos, "-o", "my.fewset", "--encoder", "tiny", "--background", "others")
+    told = "background of 20 classes, 4 of them held out, 3-way 5-shot: FEAT"
+    assert told in output
+    assert told in succeed("info", "my.fewset")
+    assert told in Path("my.fewset.md").read_text().replace("\\", "")
+    message = fail("fit", photos, "-o", "a", "--encoder", "tiny", "--background", photos)
+    assert "the background has 0 classes" in message
+
+
 def test_info_lists_the_classes(classifier: Path) -> None:
     output = succeed("info", classifier)
     for label in CLASSES:
@@ -175,10 +200,12 @@ def test_a_folder_a_zip_file_a_table_and_files_give_the_same_answers(classifier:
 
 
 def test_a_listed_photo_that_is_not_there_is_a_row_with_its_reason(classifier: Path, inbox: Path) -> None:
-    Path("listed.csv").write_text(f"path\nabsent.jpg\n{inbox}/noise.png\n")
-    succeed("predict", classifier, "listed.csv", "--csv", "a.csv")
-    absent, there = read("a.csv")
+    Path("listed.csv").write_text(f"path\nabsent.jpg\nim\0possible.jpg\ninbox\n{inbox}/noise.png\n")
+    succeed("predict", classifier, "listed.csv", "--json", "a.json")
+    absent, impossible, folder, there = json.loads(Path("a.json").read_text())
     assert "No such file" in absent["problem"]
+    assert "null byte" in impossible["problem"]
+    assert "not a regular file" in folder["problem"]
     assert there["class"]
 
 
@@ -186,7 +213,7 @@ def test_names_that_are_not_text(classifier: Path) -> None:
     name = b"caf\xe9,\n.png".decode(errors="surrogateescape")
     photo("grass", 9).save("plain.png")
     Path("plain.png").rename(name)
-    assert "caf?" in succeed("predict", classifier, name)
+    assert succeed("predict", classifier, name).startswith("caf?,?.png: grass")
     succeed("predict", classifier, name, "--csv", "a.csv", "--json", "a.json")
     with Path("a.csv").open(errors="surrogateescape", newline="") as lines:
         assert next(csv.DictReader(lines))["file"] == name
@@ -287,6 +314,25 @@ def test_another_run_does_not_go_on(
     )  # nothing to go on with: from the start
 
 
+@pytest.mark.filterwarnings("ignore:together is not advised")
+def test_a_run_in_which_photos_help_each_other_starts_anew(
+    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["predict", classifier, inbox, "--together", "--csv"]
+    succeed(*words, "a.csv")
+    stop_after(0, monkeypatch)
+    assert fewset(*words, "b.csv").exit_code == 130
+    succeed(*words, "b.csv", "--resume")
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+
+
+def test_two_runs_do_not_write_one_file(classifier: Path, inbox: Path) -> None:
+    with FileLock(".a.csv.partial.lock"):
+        assert "another run writes a.csv.partial now" in fail("predict", classifier, inbox, "--csv", "a.csv")
+    succeed("predict", classifier, inbox, "--csv", "a.csv")
+    assert not list(Path().glob(".*.lock"))
+
+
 def test_resume_needs_something_to_go_on_with(classifier: Path, inbox: Path) -> None:
     assert "give --csv" in fail("predict", classifier, inbox, "--resume")
 
@@ -313,6 +359,31 @@ def test_photos_are_moved_into_folders_and_nothing_is_overwritten(classifier: Pa
         assert bool(row["moved_to"]) != bool(row["problem"])
         if row["moved_to"]:
             assert Path(row["moved_to"]).read_bytes() == before[Path(row["file"])]
+
+
+def test_a_photo_that_is_in_its_folder_stays(classifier: Path, inbox: Path) -> None:
+    succeed("predict", classifier, inbox, "--move-to", "sorted")
+    before = tree("sorted")
+    Path("listed.csv").write_text("path\n" + "".join(f"sorted/{name}\n" for name in before))
+    succeed("predict", classifier, "listed.csv", "--move-to", "sorted", "--csv", "a.csv")
+    assert tree("sorted") == before
+    assert all(row["moved_to"] == row["file"] for row in read("a.csv"))
+
+
+def test_a_photo_goes_to_another_disk(classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if path.parts[0] == "inbox":
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return usual(path, target)
+
+    before = sorted(path.read_bytes() for path in inbox.rglob("*.png"))
+    monkeypatch.setattr(Path, "replace", replace)
+    succeed("predict", classifier, *inbox.rglob("*.png"), "--move-to", "sorted")
+    assert sorted(path.read_bytes() for path in Path("sorted").rglob("*.png")) == before
+    assert tree(inbox) == ["broken.jpg"]
+    assert not list(Path().rglob("*.partial"))
 
 
 def test_photos_are_linked(classifier: Path, inbox: Path) -> None:
@@ -432,6 +503,11 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
         (["predict", "my.fewset", "photos", "--csv", "absent/a"], "there is no directory absent"),
         (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a"], "choose two files"),
         (["predict", "my.fewset", "photos", "--top", "0"], "--top"),
+        (
+            ["predict", "my.fewset", "bad.csv", "--csv", "bad.csv"],
+            "bad.csv is read and cannot be written too",
+        ),
+        (["fit", "bad.csv", "-o", "bad.csv"], "bad.csv is read and cannot be written too"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

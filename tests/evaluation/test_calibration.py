@@ -42,12 +42,12 @@ def naive(found: Margins, constant: float) -> dict[str, list[float]]:
 def test_scores_against_a_loop(constant: float, ties: bool) -> None:
     found, expected = scores_at(margins(ties=ties), constant), naive(margins(ties=ties), constant)
     for name, score in (
-        ("seen", found.seen),
-        ("unseen", found.unseen),
-        ("s_all", found.seen_among_all),
-        ("u_all", found.unseen_among_all),
-        ("combined", found.combined),
-        ("h", found.harmonic),
+        ("seen", found["seen"]),
+        ("unseen", found["unseen"]),
+        ("s_all", found["seen_among_all"]),
+        ("u_all", found["unseen_among_all"]),
+        ("combined", found["combined"]),
+        ("h", found["harmonic"]),
     ):
         np.testing.assert_allclose(score.per_task, expected[name], rtol=1e-6, atol=1e-9)
         assert score.mean == pytest.approx(np.mean(expected[name]))
@@ -55,17 +55,17 @@ def test_scores_against_a_loop(constant: float, ties: bool) -> None:
 
 def test_an_infinite_constant_leaves_one_group() -> None:
     never_seen, always_seen = scores_at(margins(), np.inf), scores_at(margins(), -np.inf)
-    assert never_seen.seen_among_all.mean == never_seen.harmonic.mean == 0
-    assert always_seen.unseen_among_all.mean == always_seen.harmonic.mean == 0
-    np.testing.assert_array_equal(never_seen.unseen_among_all.per_task, never_seen.unseen.per_task)
-    np.testing.assert_array_equal(always_seen.seen_among_all.per_task, always_seen.seen.per_task)
+    assert never_seen["seen_among_all"].mean == never_seen["harmonic"].mean == 0
+    assert always_seen["unseen_among_all"].mean == always_seen["harmonic"].mean == 0
+    np.testing.assert_array_equal(never_seen["unseen_among_all"].per_task, never_seen["unseen"].per_task)
+    np.testing.assert_array_equal(always_seen["seen_among_all"].per_task, always_seen["seen"].per_task)
 
 
 def objective_at(found: Margins, constant: float, objective: str) -> float:
     at = scores_at(found, constant)
-    s, u = at.seen_among_all.mean, at.unseen_among_all.mean
+    s, u = at["seen_among_all"].mean, at["unseen_among_all"].mean
     if objective == "combined":
-        return at.combined.mean
+        return at["combined"].mean
     return 2 * s * u / (s + u) if s + u else 0.0
 
 
@@ -86,7 +86,7 @@ def test_no_constant_is_better_than_the_chosen_one(seed: int, ties: bool, object
 def test_the_constant_is_in_the_middle_of_the_gap() -> None:
     found = Margins(np.array([[[3.0, 5.0]]]), np.array([[[0.0, 1.0]]]))
     assert calibrate(found) == 2.0
-    assert scores_at(found, 2.0).combined.mean == 1
+    assert scores_at(found, 2.0)["combined"].mean == 1
 
 
 def test_shifted_scores_shift_the_constant() -> None:
@@ -119,8 +119,8 @@ def test_the_curve_runs_over_all_margins() -> None:
     full = curve(found, points=1000)
     for constant, seen, unseen in zip(full.constants, full.seen, full.unseen, strict=True):
         at = scores_at(found, constant)
-        assert at.seen_among_all.mean == pytest.approx(seen)
-        assert at.unseen_among_all.mean == pytest.approx(unseen)
+        assert at["seen_among_all"].mean == pytest.approx(seen)
+        assert at["unseen_among_all"].mean == pytest.approx(unseen)
     assert (np.diff(full.seen) <= 0).all()
     assert (np.diff(full.unseen) >= 0).all()
     assert full.seen[-1] == full.unseen[0] == 0

@@ -1,13 +1,18 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import numpy as np
 import torch
 from torch import nn
 
 from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.scoring import evaluate
+from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-
-DIM = 14
+from fewset.tasks.spec import TaskSpec
+from tests.helpers.embedded import DIM, Nothing, table
 
 
 class Pixels(nn.Module):
@@ -28,7 +33,7 @@ class Pixels(nn.Module):
 def test_every_image_is_embedded_once_in_order() -> None:
     images = np.random.default_rng(0).integers(0, 256, size=(23, 7, 7, 3), dtype=np.uint8)
     rows = np.array([5, 3, 19, 7, 11])
-    model = FewShotModel(Pixels(), Identity(DIM), PrototypeHead(DIM))
+    model = FewShotModel(Pixels(), Identity(DIM), PrototypeHead(DIM)).eval()
     found = embed_images(model, images, rows, batch=2)
     assert model.backbone.seen == 5
     for place, row in enumerate(rows):
@@ -37,11 +42,67 @@ def test_every_image_is_embedded_once_in_order() -> None:
         np.testing.assert_allclose(found[place].numpy(), expected, atol=1e-6)
 
 
-def test_evaluating_gives_every_module_its_own_mode_back() -> None:
-    model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout())).train()
-    model[1].eval()
-    with evaluating(model):
-        assert not model[0].training
+def noisy_model() -> nn.Sequential:
+    """Its outputs are random while it trains, and its statistics change."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 7), nn.Dropout(), nn.Sequential(nn.BatchNorm1d(7), nn.LSTM(7, 3)))
+
+
+def test_evaluating_leaves_every_module_in_its_mode() -> None:
+    model = noisy_model().train()
+    model[2].eval()
+    modes = [module.training for module in model.modules()]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with evaluating(model) as evaluated:
+        assert [module.training for module in model.modules()] == modes
+        assert not any(module.training for module in evaluated.modules())
         assert torch.is_inference_mode_enabled()
-    assert model[0].training
-    assert not model[1].training
+        evaluated(torch.randn(11, 5))
+    assert [module.training for module in model.modules()] == modes
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_evaluating_computes_with_the_numbers_of_the_model() -> None:
+    model, rows = noisy_model().train(), torch.randn(11, 5)
+    with evaluating(model) as evaluated:
+        theirs = evaluated.state_dict(keep_vars=True)
+        for name, value in model.state_dict(keep_vars=True).items():
+            assert value is theirs[name]
+        found, _ = evaluated(rows)
+    torch.testing.assert_close(model.eval()(rows)[0], found)
+    with evaluating(model) as evaluated:
+        assert evaluated is model  # nothing to copy
+
+
+def test_an_evaluation_that_ends_does_not_disturb_another() -> None:
+    model, rows = noisy_model().train(), torch.randn(11, 5)
+    begun, ended = Event(), Event()
+
+    def evaluate_later() -> torch.Tensor:
+        with evaluating(model) as evaluated:
+            begun.set()
+            assert ended.wait(60)
+            return evaluated(rows)[0]
+
+    with ThreadPoolExecutor(1) as pool:
+        with evaluating(model) as evaluated:
+            later = pool.submit(evaluate_later)
+            assert begun.wait(60)
+            expected = evaluated(rows)[0]
+        ended.set()
+        assert torch.equal(later.result(60), expected)
+
+
+def test_threads_evaluate_one_model_at_once() -> None:
+    model = FewShotModel(Nothing(), ADAPTERS["attention"](DIM, dropout=0.5), PrototypeHead(DIM)).train()
+    features, labels = table()
+    spec = TaskSpec(way=3, shot=2, query=5, tasks=50)
+    expected = evaluate(model, features, labels, spec).per_task
+    with ThreadPoolExecutor(4) as pool:
+        scores = list(
+            pool.map(lambda chunk: evaluate(model, features, labels, spec, chunk=chunk), range(1, 25))
+        )
+    for score in scores:
+        np.testing.assert_array_equal(score.per_task, expected)
+    assert model.training

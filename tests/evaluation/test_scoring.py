@@ -1,9 +1,15 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 
 from fewset.evaluation.scoring import evaluate
 from fewset.models.adapters import ADAPTERS
+from fewset.models.backbones.conv4 import Conv4
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.maml import MamlConfig, MamlModel
+from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import model_with, table
@@ -50,3 +56,61 @@ def test_a_prefix_of_the_tasks_is_the_same_tasks() -> None:
     few = TaskSpec(way=3, shot=2, query=5, tasks=17, seed=2)
     long, short = (evaluate(model_with("attention"), features, labels, spec) for spec in (SPEC, few))
     np.testing.assert_array_equal(long.per_task[:17], short.per_task)
+
+
+@pytest.mark.parametrize("adapter", ["identity", "attention"])
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16, torch.int32])
+def test_any_type_of_numbers_is_scored_as_the_model_computes(adapter: str, kind: torch.dtype) -> None:
+    features, labels = table()
+    features = (10 * features).to(kind)
+    model = model_with(adapter)
+    expected = evaluate(model, features.float(), labels, SPEC)
+    np.testing.assert_array_equal(evaluate(model, features, labels, SPEC).per_task, expected.per_task)
+    double = evaluate(model.double(), features, labels, SPEC)
+    np.testing.assert_allclose(double.per_task, expected.per_task, atol=0.07)  # a query that rounding turns
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e300])
+def test_features_that_are_not_finite_are_refused(number: float) -> None:
+    features, labels = table()
+    wrong = features.double().numpy()
+    wrong[17, 3] = wrong[23, 5] = number
+    with pytest.raises(UserError, match=r"2 of 91 rows of features .* not finite, the first is row 17"):
+        evaluate(model_with("identity"), wrong, labels, SPEC)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda features, labels: (features, labels[:-1]), r"shape \(91, 14\) and labels of shape \(90,\)"),
+        (lambda features, labels: (features[:-1], labels), r"shape \(90, 14\) and labels of shape \(91,\)"),
+        (lambda features, labels: (features, labels[:, None]), r"labels of shape \(91, 1\)"),
+        (lambda features, labels: (features, labels.astype(float)), "type float64, expected .* whole number"),
+        (lambda features, labels: (features[0], labels), r"features of shape \(14,\)"),
+        (
+            lambda features, labels: (features[:, 1:], labels),
+            "13 numbers a row, and the backbone of this model has 14",
+        ),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(change: Callable[..., tuple], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        evaluate(model_with("attention"), *change(*table()), SPEC)
+
+
+def test_a_head_of_another_width_is_refused() -> None:
+    model = model_with("identity")
+    model.head = PrototypeHead(7)
+    with pytest.raises(UserError, match="14 numbers a row, and the head of this model has 7"):
+        evaluate(model, *table(), SPEC)
+
+
+def test_pixels_are_scored_as_they_are() -> None:
+    torch.manual_seed(0)
+    model = MamlModel(Conv4(16, dim=7), MamlConfig(steps=1))
+    pixels = torch.randint(256, (21, 3 * 16 * 16), dtype=torch.uint8)
+    labels = np.arange(21) % 3
+    spec = TaskSpec(way=3, shot=2, query=3, tasks=2)
+    assert 0 <= evaluate(model, pixels, labels, spec).mean <= 1
+    with pytest.raises(UserError, match="767 numbers a row, and the input of this model has 768"):
+        evaluate(model, pixels[:, 1:], labels, spec)

@@ -583,6 +583,26 @@ def test_a_checkpoint_of_something_else(tmp_path: Path, content: object, message
     assert message in refusal(tmp_path / "file.pth")
 
 
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_numbers_that_are_not_finite_are_refused_by_name(tmp_path: Path, number: float) -> None:
+    state = parameters("FEAT")
+    state["slf_attn.fc.bias"][5] = number
+    assert "not finite in slf_attn.fc.bias; get or make them anew" in refusal(save(tmp_path, state))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.zeros(3, device="meta"),
+        torch.zeros(3).to_sparse(),
+        torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8),
+    ],
+)
+def test_tensors_that_are_not_plain_are_refused(tmp_path: Path, value: Tensor) -> None:
+    path = save(tmp_path, {"encoder.encoder.0.0.bias": value})
+    assert "expected plain numbers" in refusal(path)
+
+
 def test_denormal_numbers_become_zero(tmp_path: Path) -> None:
     state = parameters("FEAT")
     bits = state["encoder.encoder.0.0.weight"].view(torch.int32)

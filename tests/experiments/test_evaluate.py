@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -303,6 +304,27 @@ def test_small_classes_are_left_out_on_request_and_named(run: Path, tiny_set: Im
     succeed("eval", run, "--data", gone)
     (other,) = set((run / "results").glob("*.json")) - {file}
     assert read_result(other).mean == result.mean
+
+
+@pytest.mark.parametrize("setting", ["standard", "transductive"])
+def test_queries_for_a_handful(setting: str, run: Path, tiny_set: ImageSet) -> None:
+    """As many as the smallest class has items for besides the shots, and the same as asked for so many."""
+    few = without_items(tiny_set, "class20", keep=3)
+    words = ["eval", run, "--data", few, "--setting", setting, "--shot", 2]
+    assert "--query 1 works, and --query auto takes it" in fail(*words)
+    assert "queries a class: 1\n" in succeed(*words, "--query", "auto")
+    (file,) = (run / "results").glob("*.json")
+    result = read_result(file)
+    assert result.query == 1
+    succeed(*words, "--query", 1)
+    assert replace(read_result(file), seconds=0, command="") == replace(result, seconds=0, command="")
+    assert "query auto" not in fail(*words, "--way", 99)  # where no number of queries helps
+
+
+def test_auto_takes_no_more_queries_than_the_recipe_says(run: Path) -> None:
+    assert "queries a class: 3\n" in succeed("eval", run, "--query", "auto")
+    assert "expected a number of queries a class, or auto" in fail("eval", run, "--query", "many")
+    assert "query is 0, expected 1 or more" in fail("eval", run, "--query", "0")
 
 
 def without_items(images: ImageSet, name: str, keep: int) -> str:

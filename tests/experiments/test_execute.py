@@ -11,9 +11,10 @@ import torch
 from fewset.data.images.store import ImageSet
 from fewset.experiments import execute as execution
 from fewset.experiments.execute import execute, stage_for
-from fewset.experiments.result import Result, file_digest, read_result
+from fewset.experiments.result import Result, read_result
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 from tests.helpers.tiny_recipes import MODEL, PRETRAIN, TRAIN, recipe
 from tests.helpers.tiny_set import spoiled_copy
 

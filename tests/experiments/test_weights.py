@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,43 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
         "blocks.1.0.bias has shape (5,), expected (8,)",
     ):
         assert part in str(error.value)
+
+
+def changed(path: Path, config: ModelConfig, tensors: dict[str, torch.Tensor], **description: object) -> Path:
+    """A weights file with other numbers or another description."""
+    save_weights(build_model(config), config, path)
+    with safe_open(path, framework="pt") as file:
+        told = json.loads(file.metadata()["fewset"])
+    metadata = {"fewset": json.dumps(told | description)}
+    save_file(load_file(path) | tensors, path, metadata=metadata)
+    return path
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+def test_numbers_that_are_not_finite_are_refused_by_name(number: float, tmp_path: Path) -> None:
+    bias = torch.zeros(8)
+    bias[3] = number
+    path = changed(tmp_path / "weights", SMALL, {"backbone.blocks.1.0.bias": bias})
+    with pytest.raises(UserError, match=r"not finite in backbone\.blocks\.1\.0\.bias; get or make"):
+        load(path)
+
+
+def test_a_mean_that_is_not_set_yet_is_no_damage(tmp_path: Path) -> None:
+    centred = ModelConfig(
+        backbone_options={"input_size": 16, "dim": 8}, head="simple_shot", head_options={"transform": "cl2n"}
+    )
+    path = changed(tmp_path / "weights", centred, {})
+    assert load(path).head.mean.isnan().all()
+    half = torch.ones(8)
+    half[0] = torch.nan
+    with pytest.raises(UserError, match=r"not finite in head\.mean"):
+        load(changed(path, centred, {"head.mean": half}))
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_an_unknown_format_is_refused(version: object, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"has format {version!r}, expected 1"):
+        load(changed(tmp_path / "weights", SMALL, {}, format=version))
 
 
 def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:

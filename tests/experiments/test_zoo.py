@@ -17,8 +17,8 @@ from fewset.experiments import zoo
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.weights import load, load_weights
 from fewset.experiments.zoo import released_models
-from fewset.paper.plan import PlannedRun
 from fewset.paper.runner import StudyRunner
+from fewset.paper.study import PlannedRun
 from fewset.runtime.errors import UserError
 from fewset.runtime.packaged import packaged_directory
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed

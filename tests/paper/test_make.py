@@ -16,9 +16,8 @@ from fewset.paper import make as study_run
 from fewset.paper import runner as study_runner
 from fewset.paper.catalogue import ABLATIONS, STUDIES
 from fewset.paper.make import run_study
-from fewset.paper.plan import Plan, PlannedNumber, PlannedRun
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import read_study, write_study
+from fewset.paper.study import Plan, PlannedNumber, PlannedRun, read_study, write_study
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed

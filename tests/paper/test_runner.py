@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fewset.experiments.recipes import find_recipe, read_recipe
-from fewset.paper.plan import PlannedRun
 from fewset.paper.runner import StudyRunner
+from fewset.paper.study import PlannedRun
 from fewset.runtime.errors import UserError
 
 

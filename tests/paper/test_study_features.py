@@ -18,9 +18,8 @@ from fewset.experiments.run_directory import ENVIRONMENT
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.paper.catalogue import STUDIES
 from fewset.paper.make import run_study
-from fewset.paper.plan import PlannedRun
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import Study
+from fewset.paper.study import PlannedRun, Study
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
 from tests.helpers.command_line import PRETRAIN, TRAIN, succeed

@@ -88,7 +88,7 @@ def test_the_page_says_what_the_files_have(plan: Path) -> None:
         "| ridge (default) | 62.34 ± 0.30 | 79.00 ± 0.30 |",
         "| logistic | -1.22 ± 0.10 | – |",
         "| ridge (default) | – | -0.60 ± 0.10 |",
-        "5-way 1-shot 10,000 tasks of 15 queries a class, 5-way 5-shot 10,000 tasks of 15 queries a class.",
+        "Tasks, and queries a class: 10,000 of 15 at 5-way 1-shot, 10,000 of 15 at 5-way 5-shot.",
         "A note on one.",
         "| Many \\*classes\\* | 5-way 1-shot | at least 61.5 | 62.34 | yes |",
         "| Many \\*classes\\* | 5-way 5-shot | at least 80 | 79.00 | no |",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
-from fewset.classify.measure.accuracy import head_accuracy, task_spec
+from fewset.classify.measure.accuracy import MOST_QUERIES, head_accuracy, task_spec
 from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set
 from fewset.classify.measure.trust_figures import trust_figures
 from fewset.experiments.evaluate import command_line
@@ -40,7 +40,11 @@ _TASKS_OF_MANY_WAYS = 100
 
 @dataclass(frozen=True)
 class PlannedSet:
-    """A set of a plan. `bars` are what it should reach, in percent, by the name of a cell or trust figure."""
+    """A set of a plan.
+
+    `query` is how many queries a class has at most; without it, 15 for the accuracy and 100 for the trust
+    figures. `bars` are what it should reach, in percent, by the name of a cell or trust figure.
+    """
 
     name: str
     title: str
@@ -48,6 +52,7 @@ class PlannedSet:
     source: str
     split: str | None = None
     domain: str | None = None
+    query: int | None = None
     notes: tuple[str, ...] = ()
     bars: dict[str, float] = field(default_factory=dict)
 
@@ -147,10 +152,12 @@ def measure_set(
     cells = []
     for way, shot in _sizes(len(items.class_names)):
         count = _TASKS.get(way, _TASKS_OF_MANY_WAYS)
-        spec = task_spec(items, way, shot, min(count, tasks or count), seed)
+        most = planned.query or MOST_QUERIES
+        spec = task_spec(items, way, shot, min(count, tasks or count), seed, most)
         cells.append(measure_cell(items, spec))
         echo(f"{planned.name}: {cells[-1].name}, {time.monotonic() - begin:.0f} s")
-    spec = task_spec(items, 5, 5, min(TRUST_TASKS, tasks or TRUST_TASKS), seed, TRUST_QUERIES)
+    most = planned.query or TRUST_QUERIES
+    spec = task_spec(items, 5, 5, min(TRUST_TASKS, tasks or TRUST_TASKS), seed, most)
     trust = _trust(items, spec)
     versions = describe()
     return Measurement(

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from fewset.classify.answering import answered
 from fewset.classify.answers import Answer, unreadable
+from fewset.classify.background import Background
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow
+from fewset.classify.support import Support
 from fewset.classify.web.album import Album, NumberedPhoto, album_of, in_words
 from fewset.runtime.errors import UserError
 
@@ -58,8 +60,8 @@ class _Step(NamedTuple):
 class Workbench:
     """Safe to use from several threads. Learning is put off until somebody asks for what was learned."""
 
-    def __init__(self, stamp: EncoderStamp, head: str = "auto") -> None:
-        self.stamp, self.head = stamp, head
+    def __init__(self, stamp: EncoderStamp, head: str = "auto", background: Background | None = None) -> None:
+        self.stamp, self.head, self.background = stamp, head, background
         self._album = Album()
         self._learned: Learned | None = None
         self._learned_from = self._album.photos
@@ -72,7 +74,7 @@ class Workbench:
     @classmethod
     def opened(cls, learned: Learned, stamp: EncoderStamp, share: float | None) -> "Workbench":
         """With the photos of a classifier, which answers as it did until they change."""
-        bench = cls(stamp, learned.head)
+        bench = cls(stamp, learned.head, learned.background)
         bench._album = album_of(learned.support, share)
         bench._numbers = count(len(learned.support))
         if learned.support.classes.dtype.kind == "U":  # numbers became texts, in another order
@@ -151,10 +153,13 @@ class Workbench:
                 undo = self._steps[-1].what if self._steps else None
             if album.photos is not self._learned_from:
                 support = album.support()
-                self._learned = None if support is None else learn(self.head, support, self.stamp)
+                self._learned = self._learn(support) if support is not None else None
                 self._learned_from = album.photos
             shown = tuple(NumberedPhoto(number, row) for number, row in tried.items())
             return Moment(revision, album, self._learned, shown, undo)
+
+    def _learn(self, support: Support) -> Learned:
+        return learn(self.head, support, self.stamp, self.background)
 
     def _put(self, album: Album) -> None:
         self._album = album

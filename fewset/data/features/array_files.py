@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import IO, Any
 
 import h5py
 import numpy as np
@@ -20,21 +20,79 @@ SUFFIXES = (*HDF5_SUFFIXES, ".npz")
 _DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-@runtime_checkable
-class ArrayFile(Protocol):
-    """An opened file of named arrays."""
+class _Hdf5:
+    """An HDF5 file."""
 
-    path: Path
-    keys: frozenset[str]
+    def __init__(self, path: Path, file: h5py.File) -> None:
+        self.path, self.file = path, file
+        self.keys = frozenset(key for key in file if self._is_inside(key))
+
+    def _is_inside(self, key: str) -> bool:
+        """Whether there is an array of that name in this very file: links could bring in any local file."""
+        if not isinstance(self.file.get(key, getlink=True), h5py.HardLink):
+            return False
+        dataset = self.file.get(key)
+        return isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
 
     def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Shape and type of an array; nothing of it is read."""
+        return self.file[key].shape or (), self.file[key].dtype
 
     def read(self, key: str) -> np.ndarray:
         """A whole array, for the short columns; text comes as strings."""
+        dataset = self.file[key]
+        with _reading(self.path, repr(key)):
+            if h5py.check_string_dtype(dataset.dtype) is not None:
+                return np.asarray(dataset.asstr()[()], dtype=str)
+            return np.asarray(dataset[()])
 
     def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
         """The first `rows` rows of an array in order, at most `chunk` of them at a time."""
+        for first in range(0, rows, chunk):
+            with _reading(self.path, repr(key)):
+                piece = self.file[key][first : min(first + chunk, rows)]
+            yield piece
+
+
+class _Npz:
+    """The same of a zip file of .npy files. A member is decompressed as a stream, never as a whole."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.path, self.archive = path, archive
+        self.keys = frozenset(
+            name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
+        )
+
+    def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
+            shape, _, dtype = _header(member)
+            return shape, dtype
+
+    def read(self, key: str) -> np.ndarray:
+        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
+            array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+            return array.astype(str) if array.dtype.kind == "S" else array
+
+    def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
+        with self.archive.open(f"{key}.npy") as member:
+            with _reading(self.path, repr(key)):
+                shape, by_column, dtype = _header(member)
+            if by_column:
+                raise UserError(
+                    f"{self.path}: {key!r} is stored column by column; save numpy.ascontiguousarray of it"
+                )
+            width = dtype.itemsize * prod(shape[1:])
+            for first in range(0, rows, chunk):
+                count = min(chunk, rows - first)
+                with _reading(self.path, repr(key)):
+                    data = member.read(count * width)
+                    if len(data) < count * width:
+                        raise EOFError(f"it ends before row {first + count}")
+                yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+
+ArrayFile = _Hdf5 | _Npz
+"""An opened file of named arrays."""
 
 
 @contextmanager
@@ -99,72 +157,6 @@ def _write_npz(
             np.lib.format.write_array_header_1_0(member, header)
             for piece in pieces:
                 member.write(np.ascontiguousarray(piece, dtype="<f4").data)
-
-
-class _Hdf5:
-    def __init__(self, path: Path, file: h5py.File) -> None:
-        self.path, self.file = path, file
-        self.keys = frozenset(key for key in file if self._is_inside(key))
-
-    def _is_inside(self, key: str) -> bool:
-        """Whether there is an array of that name in this very file: links could bring in any local file."""
-        if not isinstance(self.file.get(key, getlink=True), h5py.HardLink):
-            return False
-        dataset = self.file.get(key)
-        return isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
-
-    def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        return self.file[key].shape or (), self.file[key].dtype
-
-    def read(self, key: str) -> np.ndarray:
-        dataset = self.file[key]
-        with _reading(self.path, repr(key)):
-            if h5py.check_string_dtype(dataset.dtype) is not None:
-                return np.asarray(dataset.asstr()[()], dtype=str)
-            return np.asarray(dataset[()])
-
-    def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
-        for first in range(0, rows, chunk):
-            with _reading(self.path, repr(key)):
-                piece = self.file[key][first : min(first + chunk, rows)]
-            yield piece
-
-
-class _Npz:
-    """A zip file of .npy files. A member is decompressed as a stream, never as a whole."""
-
-    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
-        self.path, self.archive = path, archive
-        self.keys = frozenset(
-            name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
-        )
-
-    def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
-            shape, _, dtype = _header(member)
-            return shape, dtype
-
-    def read(self, key: str) -> np.ndarray:
-        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
-            array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
-            return array.astype(str) if array.dtype.kind == "S" else array
-
-    def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
-        with self.archive.open(f"{key}.npy") as member:
-            with _reading(self.path, repr(key)):
-                shape, by_column, dtype = _header(member)
-            if by_column:
-                raise UserError(
-                    f"{self.path}: {key!r} is stored column by column; save numpy.ascontiguousarray of it"
-                )
-            width = dtype.itemsize * prod(shape[1:])
-            for first in range(0, rows, chunk):
-                count = min(chunk, rows - first)
-                with _reading(self.path, repr(key)):
-                    data = member.read(count * width)
-                    if len(data) < count * width:
-                        raise EOFError(f"it ends before row {first + count}")
-                yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
 
 
 def _header(member: zipfile.ZipExtFile | IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

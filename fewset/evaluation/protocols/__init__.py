@@ -24,13 +24,37 @@ from torch import Tensor
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
-from fewset.evaluation.pools import Pool
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.registry import Registry
+from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Rows of an image set, and the index that draws tasks from them."""
+
+    rows: Int[np.ndarray, "items"]
+    index: ClassIndex
+    left_out: tuple[str, ...] = ()
+    """Names of the classes that have too few items."""
+
+    def checked(self, spec: TaskSpec, skip_small_classes: bool = False) -> "Pool":
+        """This pool if such tasks can be drawn from it, else an error.
+
+        With `skip_small_classes` the classes that have too few items are left out first.
+        """
+        pool = self
+        small = self.index.spare(spec.shot, spec.query) < 0
+        if skip_small_classes and small.any() and not small.all():
+            kept, index = self.index.restrict(~small)
+            names = tuple(np.asarray(self.index.names)[small].tolist())
+            pool = Pool(self.rows[kept], index, names)
+        pool.index.check(spec.way, spec.shot, spec.query)
+        return pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +74,7 @@ class Job:
     """Whether the data are those that the model was trained on."""
     skip_small_classes: bool = False
     given: frozenset[str] = frozenset()
-    """Which of split, domain, way, shot, query, tasks and seed the user chose; the rest is the recipe's."""
+    """Which of data, split, domain, way, shot, query, tasks and seed were given; the rest is the recipe's."""
 
     @property
     def embedding_model(self) -> FewShotModel:

@@ -108,12 +108,11 @@ class GeneralisedProtocol(Protocol):
         constant = calibrate(on_val, self.objective)
         calibrated, uncalibrated = (scores_at(on_test, each) for each in (constant, 0.0))
         trade_off = curve(on_test)
-        scores = dict(vars(calibrated))
-        for name in ("combined", "seen_among_all", "unseen_among_all", "harmonic"):
-            scores[f"uncalibrated_{name}"] = getattr(uncalibrated, name)
+        changed = ("combined", "seen_among_all", "unseen_among_all", "harmonic")
+        scores = calibrated | {f"uncalibrated_{name}": uncalibrated[name] for name in changed}
         queries = f", {self.seen_query} queries a class" if self.seen_query else ""
         return Outcome(
-            calibrated.combined,
+            calibrated["combined"],
             scores,
             fields={"constant": json_number(constant), "curve": trade_off.as_json()},
             notes={
@@ -177,7 +176,7 @@ def generalised_margins(
     seen_margins = np.empty((spec.tasks, classes, seen_query), dtype=np.float32)
     unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)
     numbers = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
-    with evaluating(model):
+    with evaluating(model) as model:
         results = [seen_margins, unseen_margins]
         for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=results):
             rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(device)

@@ -174,7 +174,7 @@ def _accuracies(
         raise UserError(f"class {name!r} of {table.name!r} has no queries, expected at least one")
     accuracies = np.empty((spec.tasks, len(TOP), 2 + len(priors)))
     begin, end = distributed.shard(spec.tasks, 1)  # several processes: each a part of them
-    with evaluating(model), progress("low-shot trials", end - begin) as advance:
+    with evaluating(model) as model, progress("low-shot trials", end - begin) as advance:
         seen_means = _seen_means(model, table, seen, chunk)
         for trial in range(begin, end):
             shots = table.draw(unseen, spec.shot, mix(spec.seed, trial))

@@ -1,6 +1,6 @@
 """Tasks of one split: shots and queries of classes that the model has not seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,8 +9,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from fewset.evaluation.embedding import evaluating
-from fewset.evaluation.pools import Pool
-from fewset.evaluation.protocols import Job, Outcome, Protocol, register_protocol
+from fewset.evaluation.protocols import Job, Outcome, Pool, Protocol, register_protocol
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.adapters.identity import Identity
 from fewset.models.model import FewShotModel
@@ -33,9 +32,10 @@ class Standard(Protocol):
 def score_pool(job: Job, pool: Pool) -> Outcome:
     """Score tasks that are drawn from a pool; where the model adapts, without adaptation too."""
     features = job.embed(pool.rows)
-    with evaluating(job.model):
-        score = score_tasks(job.model, features, pool.index, job.spec, title="scoring")
-        if not job.model.capabilities.adapts:
+    with evaluating(job.model) as model:
+        job = replace(job, model=model)
+        score = score_tasks(model, features, pool.index, job.spec, title="scoring")
+        if not model.capabilities.adapts:
             return Outcome(score, left_out=pool.left_out)
         before = score_tasks(unadapted(job.embedding_model), features, pool.index, job.spec)
         examples = _example_tasks(job, features, pool, score, before)

@@ -5,6 +5,7 @@ join the set that is adapted, and they refine the prototypes by soft k-means (Se
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -83,10 +84,8 @@ class Transductive(Protocol):
         pool, model, how = job.pool(), job.embedding_model, VARIANTS[self.variant]
         features = job.embed(pool.rows)
 
-        def classify(support: Tensor, query: Tensor) -> Tensor:
-            return transductive_logits(model, support, query, how)
-
-        with evaluating(model):
+        with evaluating(model) as evaluated:
+            classify = partial(transductive_logits, evaluated, how=how)
             score = score_tasks(classify, features, pool.index, job.spec, title="scoring")
         return Outcome(score, left_out=pool.left_out)
 

@@ -25,11 +25,9 @@ class Ways(Protocol):
     def evaluate(self, job: Job) -> Outcome:
         pool = job.pool()
         features = job.embed(pool.rows)
-        with evaluating(job.model):
+        with evaluating(job.model) as model:
             scores = {
-                way: score_tasks(
-                    job.model, features, pool.index, replace(job.spec, way=way), title=f"{way}-way"
-                )
+                way: score_tasks(model, features, pool.index, replace(job.spec, way=way), title=f"{way}-way")
                 for way in dict.fromkeys((job.spec.way, *self.ways))
             }
         return Outcome(

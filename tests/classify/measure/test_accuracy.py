@@ -32,8 +32,9 @@ def test_as_many_queries_as_every_class_has() -> None:
     assert task_spec(embedded(each=7), 5, 1, 3, 0).query == 6
     assert task_spec(embedded(each=31), 5, 1, 3, 0).query == 15
     assert task_spec(embedded(each=31), 5, 1, 3, 0, most=100).query == 30
-    assert task_spec(embedded(each=10, origins=5), 5, 1, 3, 0).query == 8  # without the origin of the shot
-    assert task_spec(embedded(each=10, origins=5), 5, 5, 3, 0).query == 4
+    assert task_spec(embedded(each=10, origins=5), 5, 1, 3, 0).query == 4  # one of each other origin
+    assert task_spec(embedded(each=10, origins=5), 5, 5, 3, 0).query == 4  # all of two origins
+    assert task_spec(embedded(each=10, origins=5), 5, 5, 3, 0, most=3).query == 3
 
 
 def test_origins_are_kept_apart() -> None:

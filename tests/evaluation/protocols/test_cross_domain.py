@@ -96,7 +96,7 @@ def test_a_third_domain_is_not_embedded(images: ImageSet) -> None:
 def test_results_do_not_depend_on_the_chunk(images: ImageSet) -> None:
     table, crossing = pixel_features(images), cross_domains(images, "test", "Clipart", "Real")
     model = pixel_model("attention")
-    with evaluating(model):
+    with evaluating(model) as model:
         first, *others = (
             score_tasks(model, table[crossing.rows], crossing.index, SPEC, chunk=chunk)
             for chunk in (1, 7, None)

@@ -42,8 +42,8 @@ class Toy(Protocol):
         noise = 0 if self.quiet else self.its_option
         generator = torch.Generator().manual_seed(job.spec.seed)
         noisy = features + noise * torch.randn(features.shape, generator=generator)
-        with evaluating(job.model):
-            plain, score = (score_tasks(job.model, each, pool.index, job.spec) for each in (features, noisy))
+        with evaluating(job.model) as model:
+            plain, score = (score_tasks(model, each, pool.index, job.spec) for each in (features, noisy))
         return Outcome(
             score,
             scores={"without_noise": plain},

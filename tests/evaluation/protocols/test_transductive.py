@@ -91,8 +91,8 @@ def score_together(
     model: FewShotModel, features: torch.Tensor, labels: np.ndarray, how: Transduction, **chunk: int | None
 ) -> Score:
     """The tasks that `evaluate` draws, the queries of each classified together."""
-    classify = partial(transductive_logits, model, how=how)
-    with evaluating(model):
+    with evaluating(model) as evaluated:
+        classify = partial(transductive_logits, evaluated, how=how)
         return score_tasks(classify, features, ClassIndex(labels), SPEC, **chunk)
 
 
@@ -103,7 +103,7 @@ def test_no_queries_joined_is_inductive(adapter: str, average: str) -> None:
     found = score_together(model, features, labels, Transduction(joined=False))
     np.testing.assert_array_equal(found.per_task, evaluate(model, features, labels, SPEC).per_task)
     support, query = (rows.float() for rows in tasks())
-    with evaluating(model):
+    with evaluating(model) as model:
         logits = transductive_logits(model, support, query, Transduction(joined=False))
         assert torch.equal(logits, model(support, query))
 

@@ -78,9 +78,9 @@ def test_a_split_is_embedded_as_by_the_model_itself() -> None:
     images = np.random.default_rng(0).integers(0, 256, size=(23, 19, 19, 3), dtype=np.uint8)
     rows = np.array([5, 3, 19, 7, 11])
     found = embed_images(model, images, rows, batch=2)
-    with evaluating(original):
+    with evaluating(original) as evaluated:
         crop = torch.from_numpy(images[rows]).permute(0, 3, 1, 2)[:, :, 1:18, 1:18]
-        expected = original.embed(crop)
+        expected = evaluated.embed(crop)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     assert model.training
     assert [type(module) for module in model.modules()] == [type(module) for module in original.modules()]
