@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from fewset.classify.web.opening import open_workbench
 from fewset.classify.web.workbench import Moment
 from fewset.models.encoders import register_encoder
 from fewset.runtime.errors import UserError
+from tests.helpers.command_line import succeed
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
 from tests.helpers.web import TINY, client, files, teach
 
@@ -175,6 +177,11 @@ def test_the_file_gives_the_same_answers(tmp_path: Path) -> None:
     classifier = FewShotClassifier.load(tmp_path / "my.fewset")
     assert classifier.reject == 0.05
     assert classifier.predict_proba([photo("grass", 70)]).max() == shown[0]["probability"]
+    photo("grass", 70).save(tmp_path / "new.png")
+    succeed("predict", tmp_path / "my.fewset", tmp_path / "new.png", "--json", tmp_path / "said.json")
+    (said,) = json.loads((tmp_path / "said.json").read_text())
+    assert said["top"] == [[each["label"], round(each["probability"], 4)] for each in shown[0]["top"]]
+    assert (said["class"], said["nearest"]) == ("grass", shown[0]["reason"]["name"])
 
     bench, queue = open_workbench(tmp_path / "my.fewset")
     with client(queue, bench) as opened:

@@ -28,7 +28,7 @@ function findings(trust) {
     parts.push(make("p", { class: "headline small" }, sentence(trust.in_words)));
   } else {
     parts.push(
-      make("p", { class: "headline" }, trust.in_words),
+      make("p", { class: "headline" }, trust.in_words.replaceAll(" %", "\u00a0%")),
       range(trust),
       make("p", { class: "hint" },
         `${trust.right} of ${photos(trust.tested)} were classified rightly by the others, each without itself. `
