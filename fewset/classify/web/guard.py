@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
+from socket import gethostname
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -131,7 +132,7 @@ class Headers:
 def check_host(host: str | None, own: str) -> None:
     """Refuse a Host that is not this server's. Its port may be another: it may be forwarded."""
     name = _host_name(host or "")
-    if name is None or not (name == "localhost" or name == own.lower() or _is_address(name, own)):
+    if name is None or not (name in own_names(own) or _is_address(name, own)):
         raise Refusal(
             421,
             f"the Host {(host or '')[:100]!r} is not this server's; open it as http://localhost, or start "
@@ -234,6 +235,12 @@ def _is_address(name: str, own: str) -> bool:
     return address.is_loopback or not is_loopback(own)
 
 
+def own_names(own: str) -> set[str]:
+    """What a server that listens there may be called."""
+    machine = gethostname().lower()
+    return {"localhost", own.lower(), *(() if is_loopback(own) else (machine, f"{machine}.local"))}
+
+
 def is_loopback(host: str) -> bool:
     """Whether a server at this address can be reached from this machine only."""
     try:
@@ -265,9 +272,8 @@ def _same(given: str, token: str) -> bool:
 
 
 def _extra_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
-    headers = dict(_HEADERS)
-    if not scope["path"].startswith("/static/"):
-        headers["cache-control"] = "no-store"
+    kept = "no-cache" if scope["path"].startswith("/static/") else "no-store"
+    headers = {**_HEADERS, "cache-control": kept}
     return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 

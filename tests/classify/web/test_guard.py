@@ -5,6 +5,7 @@ import io
 import struct
 import zlib
 from pathlib import Path
+from socket import gethostname
 
 import numpy as np
 import pytest
@@ -114,6 +115,7 @@ def test_numbers_are_hosts_where_others_may_come() -> None:
     with client(host="0.0.0.0", token="s3cret") as opened:
         key = {"authorization": "Bearer s3cret"}
         assert opened.get("/health", headers={**key, "host": "192.168.1.5:8300"}).status_code == 200
+        assert opened.get("/health", headers={**key, "host": f"{gethostname()}:8300"}).status_code == 200
         assert opened.get("/health", headers={**key, "host": "evil.example"}).status_code == 421
     with client(host="photos.lan", token="s3cret") as opened:
         assert opened.get("/health", headers={**key, "host": "photos.lan"}).status_code == 200

@@ -139,6 +139,8 @@ def test_the_command_prints_a_token_where_others_may_come() -> None:
             httpx2.get(f"{local}/health", headers={"authorization": f"Bearer {token}"}).json()["status"]
             == "UP"
         )
+        named = {"authorization": f"Bearer {token}", "host": base.removeprefix("http://").rstrip("/")}
+        assert httpx2.get(f"{local}/health", headers=named).status_code == 200
         with httpx2.Client(follow_redirects=True) as client:
             answer = client.get(f"{local}/?token={token}")
             assert (answer.status_code, str(answer.url)) == (200, f"{local}/")
