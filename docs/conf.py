@@ -29,8 +29,8 @@ autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
 maximum_signature_line_length = 90
 # The inventories of other projects would come from the network, so only our own names are links; type
-# variables have no page.
-nitpick_ignore_regex = [("py:.*", r"(?!fewset\.).*"), ("py:class", r".*\.(_\w+|Registered)")]
+# variables have no page, and neither have the scalars of a head, which come with it.
+nitpick_ignore_regex = [("py:.*", r"(?!fewset\.).*"), ("py:class", r".*\.(_\w+|Registered|Scalars)")]
 
 html_theme = "furo"
 html_title = f"fewset {release}"

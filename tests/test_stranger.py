@@ -17,6 +17,7 @@ from PIL import Image
 from fewset.data.images.store import open_set
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, fewset_in_a_new_process, options, succeed
 from tests.helpers.guides import ROOT, example
+from tests.helpers.photos import write_photos
 
 
 class Stranger(NamedTuple):
@@ -144,6 +145,22 @@ def test_an_importer_s_error_is_one_line() -> None:
     Path("empty").mkdir()
     plugin = STRANGERS["importer"].write("importer")
     assert "there are no images in" in fail("data", "import", "underscore", "empty", "--plugin", plugin)
+
+
+# An encoder
+
+
+def test_an_encoder_makes_a_classifier_and_answers() -> None:
+    write_photos(Path("photos"), 3)
+    words = ["fit", "photos", "-o", "my.fewset", "--encoder", "brightness"]
+    assert "unknown encoder, run directory or released model 'brightness'" in fail(*words)
+    plugin = ["--plugin", STRANGERS["encoder"].write("encoder")]
+    assert "encoder brightness" in succeed(*words, *plugin)
+    assert "encoder brightness" in succeed("info", "my.fewset")
+    assert "photos/grass/0.png: " in succeed("predict", "my.fewset", "photos", *plugin)
+    alone = fewset_in_a_new_process("predict", "my.fewset", "photos")
+    assert alone.returncode == 2
+    assert "'brightness'" in alone.stderr
 
 
 # A protocol; `tests/evaluation/protocols/test_one_file.py` looks closer

@@ -7,7 +7,7 @@ from typing import Any
 from fewset.bench.parts import FORMAT, Record
 from fewset.report.tables import Column, Table, markdown_text, plain_text
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_text
+from fewset.runtime.files import write_page
 
 _INTRODUCTION = """# Performance
 
@@ -72,19 +72,10 @@ def performance_page(directory: Path) -> str:
     return "\n".join([_INTRODUCTION, *(_section(file) for file in files)])
 
 
-def write_page(directory: Path) -> Path:
-    page = directory.with_suffix(".md")
-    write_text(page, performance_page(directory))
-    return page
-
-
-def check_page(directory: Path) -> None:
-    """Refuse a page that is not what the files give."""
-    page = directory.with_suffix(".md")
-    if not page.exists() or page.read_text(encoding="utf-8") != performance_page(directory):
-        raise UserError(
-            f"{page} is not what the records give; make it anew with `fewset bench page {directory}`"
-        )
+def make_page(directory: Path, check: bool = False) -> Path:
+    """Write the page of a directory, or with `check` only refuse one that is not what the files give."""
+    command = f"fewset bench page {directory}"
+    return write_page(directory.with_suffix(".md"), performance_page(directory), command, check=check)
 
 
 def _section(file: Path) -> str:
@@ -92,11 +83,12 @@ def _section(file: Path) -> str:
     if record.get("format") != FORMAT:
         raise UserError(f"{file} has format {record.get('format')!r}, expected {FORMAT}; measure it again")
     machine: dict[str, Any] = record["machine"]
+    threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     device = machine.get("device", "cpu")  # records of earlier versions are all of a CPU
     origin = (
         f"`{record['command']}`, {record['repetitions']} repetitions; commit {record['commit'][:10]}, "
         f"torch {machine['torch']}, {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['threads']} threads{'' if device == 'cpu' else f', {device}'}.\n"
+        f"{threads}{'' if device == 'cpu' else f', {device}'}.\n"
     )
     return "\n".join(
         [f"## {file.stem}\n", *(markdown_text(table) for table in record_tables(record)), origin]

@@ -48,8 +48,8 @@ class AdaptedHead(FewShotModel):
         base = self.base.solve(rows, membership)
         shifted = F.normalize(rows - base.shift.unsqueeze(1), dim=-1)
         prototypes = F.normalize(class_means(shifted, membership), dim=-1)
-        adapted = F.normalize(self.adapter(prototypes), dim=-1)
-        return Solution(base.shift, base.weight + self.log_gain.exp() * adapted.mT, base.bias)
+        adapted = F.normalize(self.adapter(prototypes.to(self.log_gain)), dim=-1)
+        return Solution(base.shift, base.weight + (self.log_gain.exp() * adapted.mT).to(rows), base.bias)
 
     def finished(self) -> "AdaptedHead":
         """Itself, to be used and no longer trained, in double precision as all heads are used."""

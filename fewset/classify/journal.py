@@ -55,6 +55,15 @@ class Journal:
     def complete(self) -> bool:
         return self.done == self.heading.photos
 
+    @property
+    def log(self) -> Path:
+        """Where the sorting of the photos is written down."""
+        return self.path.with_name(f"{self.path.name}.moves")
+
+    def remove(self) -> None:
+        self.log.unlink(missing_ok=True)
+        self.path.unlink()
+
     def append(self, rows: Iterable[Row]) -> None:
         """Write a chunk; when this returns, it is on the disk."""
         lines = [_line(row) for row in rows]
@@ -96,9 +105,11 @@ def _acquire(lock: FileLock, path: Path) -> None:
 
 def begin(path: Path, heading: Heading) -> Journal:
     """A new journal, in the place of one that is there."""
+    journal = Journal(path, heading, 0)
+    journal.log.unlink(missing_ok=True)  # of a run whose journal somebody removed
     with replacing(path) as temporary:
         temporary.write_bytes(_line(asdict(heading)))
-    return Journal(path, heading, 0)
+    return journal
 
 
 def reopen(path: Path, chunk: int) -> Journal:

@@ -148,11 +148,14 @@ def _predict_to(
         with opened_paths(paths) as listing:
             _check_sortable(listing, outputs)
             heading = Heading(classifier_digest, words, options, len(listing), _digest(listing.names))
+            if len(set(distributed.all_gather(heading))) > 1:
+                raise UserError("the processes see different photos; put them where all machines find them")
             journal = distributed.on_main_process(lambda: _ready(journal, heading, outputs))
             for rows in predictor.chunks(listing, journal.done):
                 if distributed.is_main_process():
                     journal.append(rows)
-    return distributed.on_main_process(lambda: _finish(journal, predictor.top, outputs))
+    # The others do not wait: to move photos may take longer than processes wait for each other.
+    return _finish(journal, predictor.top, outputs) if distributed.is_main_process() else Summary()
 
 
 def _embedded_chunks(listing: Listing, encoder: Encoder, first: int) -> Iterator[list[PhotoRow]]:
@@ -195,16 +198,16 @@ def _ready(journal: Journal | None, heading: Heading, outputs: Outputs) -> Journ
 
 
 def _finish(journal: Journal, top: int, outputs: Outputs) -> Summary:
-    log, summary = journal.path.with_name(f"{journal.path.name}.moves"), Summary()
+    summary = Summary()
     more = f"{outputs.verb}_to" if outputs.verb else ""
     if outputs.folder is not None and outputs.place is not None:
-        sort_photos(journal.rows(), outputs.folder, outputs.place, log)
+        sort_photos(journal.rows(), outputs.folder, outputs.place, journal.log)
 
     def rows() -> Iterator[Row]:
         if not more:
             yield from journal.rows()
         else:
-            for row, place in zip(journal.rows(), sorted_to(log), strict=True):
+            for row, place in zip(journal.rows(), sorted_to(journal.log), strict=True):
                 yield {**row, more: place}
 
     if outputs.csv is not None:
@@ -213,8 +216,7 @@ def _finish(journal: Journal, top: int, outputs: Outputs) -> Summary:
         write_lines(outputs.json, rows())
     for row in journal.rows():
         summary.add(row)
-    journal.path.unlink()
-    log.unlink(missing_ok=True)
+    journal.remove()
     return summary
 
 

@@ -137,10 +137,7 @@ def page(
 
     Example: `fewset bench page docs/performance`
     """
-    from fewset.bench.records import check_page, write_page
+    from fewset.bench.records import make_page
 
-    if check:
-        check_page(directory)
-        echo("the page is up to date")
-    else:
-        echo(f"page: {write_page(directory)}")
+    made = make_page(directory, check)
+    echo("the page is up to date" if check else f"page: {made}")

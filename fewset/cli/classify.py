@@ -1,6 +1,7 @@
 """Classifiers from a few photos a class: make one, ask it, look at it."""
 
 import warnings
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,6 +69,8 @@ def fit(
     from fewset.runtime import distributed
 
     card = card or out.with_name(f"{out.name}.md")
+    if card == out:
+        raise UserError(f"-o and --card are both {out}; choose two files")
     for path in (out, card):
         check_output(path, [photos])
     chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
@@ -158,13 +161,19 @@ def info(classifier: ClassifierArgument) -> None:
     Example: `fewset info my.fewset`
     """
     from fewset.classify.file import load_classifier
+    from fewset.classify.rejection import SHARE
 
-    learned, _ = load_classifier(classifier)
+    learned, share = load_classifier(classifier)
     table = make_table("class", "photos", title=classifier.name)
     for label, shots in zip(learned.support.classes, learned.support.shots, strict=True):
         table.add_row(str(label), f"{shots:,}")
     console.print(table)
     _print_learned(learned)
+    if learned.encoder is not None:
+        echo(f"digest of the encoder: {learned.encoder.digest}")
+    limit = learned.threshold(SHARE if share is None else share)
+    if isfinite(limit):
+        echo(f"with --reject a photo is none of these where its closeness is below {limit:.3f}")
 
 
 def _predictor(
@@ -196,7 +205,8 @@ def _print_learned(learned: "Learned") -> None:
     encoder = "rows of features" if learned.encoder is None else f"encoder {learned.encoder.id}"
     shots = learned.support.shots
     each = f"{shots.min()}" if shots.min() == shots.max() else f"{shots.min()} to {shots.max()}"
-    echo(f"{len(shots):,} classes of {each} photos; {encoder}, head {resolved_name(learned.head)}")
+    photos = "photo" if shots.max() == 1 else "photos"
+    echo(f"{len(shots):,} classes of {each} {photos}; {encoder}, head {resolved_name(learned.head)}")
     for line in summary(learned):
         echo(line)
 

@@ -43,18 +43,19 @@ def measure(
     start(plugin)
     from fewset.classify.measure.measurement import measure_set, read_plan, write_measurement
     from fewset.experiments.run_encoder import load_encoder
-    from fewset.report.classifier_page import write_page
+    from fewset.report.classifier_page import write_measured_page
+    from fewset.runtime.machine import describe
 
     planned = {each.name: each for each in read_plan(plan).sets}
     for name in only or ():
         refuse_unknown(f"set of {plan}:", name, planned)
     out = out or plan.parent
     if not draw:
-        loaded = load_encoder(encoder, device)
+        loaded, environment = load_encoder(encoder, device), describe()
         for name in only or planned:
-            measured = measure_set(planned[name], data, loaded, seed, tasks, echo)
+            measured = measure_set(planned[name], data, loaded, environment, seed, tasks, echo)
             write_measurement(measured, out / f"{name}.json")
-    echo(f"written: {write_page(plan, out)}")
+    echo(f"written: {write_measured_page(plan, out)}")
 
 
 @commands.command("measure-gain")

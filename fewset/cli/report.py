@@ -35,12 +35,9 @@ def results(
 
     Example: `fewset results docs/results --add runs/strokes-feat`
     """
-    from fewset.paper.collection import check_page, keep, write_page
+    from fewset.paper.collection import keep, make_page
 
     for kept in keep(add or [], directory):
         echo(f"kept: {kept}")
-    if check:
-        check_page(directory)
-        echo("the page is up to date")
-    else:
-        echo(f"page: {write_page(directory)}")
+    page = make_page(directory, check)
+    echo("the page is up to date" if check else f"page: {page}")

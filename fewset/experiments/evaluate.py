@@ -156,26 +156,24 @@ def make_job(
 
 def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> Job:
     """The job if its tasks can be drawn; with `auto`, with fewer queries where that makes them so."""
+    problem = _problem(job, protocol, name)
+    if problem is None:
+        return job
+    for count in range(job.spec.query - 1, 0, -1):
+        fewer = replace(job, spec=replace(job.spec, query=count))
+        if _problem(fewer, protocol, name) is None:
+            if auto:
+                return fewer
+            raise UserError(f"{problem}; --query {count} works, and --query auto takes it")
+    raise problem
+
+
+def _problem(job: Job, protocol: Protocol, name: str) -> UserError | None:
     try:
         check_protocol(protocol, name, job)
     except UserError as error:
-        counts = range(job.spec.query - 1, 0, -1)
-        fewer = (replace(job, spec=replace(job.spec, query=count)) for count in counts)
-        found = next((each for each in fewer if _can_be_drawn(each, protocol, name)), None)
-        if found is None:
-            raise
-        if not auto:
-            raise UserError(f"{error}; --query {found.spec.query} works, and --query auto takes it") from None
-        return found
-    return job
-
-
-def _can_be_drawn(job: Job, protocol: Protocol, name: str) -> bool:
-    try:
-        check_protocol(protocol, name, job)
-    except UserError:
-        return False
-    return True
+        return error
+    return None
 
 
 def check_evaluation(recipe: Recipe, model: TaskModel) -> None:

@@ -16,10 +16,12 @@ ENVIRONMENT, RESULTS = "environment.json", "results"
 State = Literal["new", "unfinished", "finished"]
 
 _ARRAYS = r"examples\.npz|per_task(_.+)?\.npy"  # beside a result
+_DIGEST = r"(\.sha256)?"
+_CHECKED_WEIGHTS = re.escape(WEIGHTS) + _DIGEST
 _WRITTEN = {  # the names of the files that a run and its evaluations write, by the folder they are in
-    Path(): "|".join((*map(re.escape, (RESULT, WEIGHTS, METRICS, LOG, ENVIRONMENT)), _ARRAYS)),
+    Path(): "|".join((*map(re.escape, (RESULT, METRICS, LOG, ENVIRONMENT)), _CHECKED_WEIGHTS, _ARRAYS)),
     Path(RESULTS): rf".+-seed\d+\.(json|{_ARRAYS})",
-    CHECKPOINT.parent: re.escape(CHECKPOINT.name),
+    CHECKPOINT.parent: re.escape(CHECKPOINT.name) + _DIGEST,
 }
 
 

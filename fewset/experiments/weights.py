@@ -15,7 +15,7 @@ from fewset.experiments.run_directory import WEIGHTS
 from fewset.experiments.zoo import find_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing
+from fewset.runtime.files import check_digest, replacing_with_digest
 from fewset.runtime.parsing import parse, plain
 from fewset.runtime.reading import parse_json, regular_file
 
@@ -29,7 +29,7 @@ def save_weights(model: TaskModel, config: ModelConfig, path: Path) -> None:
     """
     description = {"format": _FORMAT, "model": plain(config)}
     tensors = {name: value.detach().contiguous().cpu() for name, value in model.state_dict().items()}
-    with replacing(path) as temporary:
+    with replacing_with_digest(path) as temporary:
         save_file(tensors, temporary, metadata={"fewset": json.dumps(description, sort_keys=True)})
 
 
@@ -74,7 +74,8 @@ def find_weights(source: str | Path) -> Path:
 def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
     """The model of a weights file, in evaluation mode. Every key must match."""
     try:
-        with safe_open(regular_file(path), framework="pt") as file:
+        check_digest(regular_file(path))
+        with safe_open(path, framework="pt") as file:
             description = (file.metadata() or {}).get("fewset")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:

@@ -1,6 +1,7 @@
 """Released models: trained weights that come with the package and are known by name.
 
-A released model is a directory `NAME/` with two files of the run that made it, its recipe and its weights.
+A released model is a directory `NAME/` with files of the run that made it: its recipe, its weights and their
+digest, which is checked whenever they are loaded.
 """
 
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 from fewset.experiments.run_directory import RECIPE, WEIGHTS
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError, unknown_name
-from fewset.runtime.files import replacing_directory
+from fewset.runtime.files import digest_path, replacing_directory
 from fewset.runtime.packaged import packaged_directory
 
 _FILES = (RECIPE, WEIGHTS)
@@ -67,8 +68,9 @@ def copy_model(model: Path, run: Path) -> None:
     """Make a run directory of a released model; a copy that is there already stays as it is."""
     if not run.exists():
         with replacing_directory(run) as copy:
-            for file in _FILES:
-                shutil.copyfile(model / file, copy / file)
+            for file in (*_FILES, digest_path(model / WEIGHTS).name):
+                if (model / file).exists():
+                    shutil.copyfile(model / file, copy / file)
     elif not is_copy(run, model):
         raise UserError(
             f"{run} is not a copy of the released model {model.name!r}, but where one would go: for what is "

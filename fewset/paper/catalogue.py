@@ -14,14 +14,9 @@ from fewset.paper.study import Plan, PlannedNumber, PlannedRun
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 
-ADAPTED_ROWS = {
-    "ProtoNet": "protonet",
-    "BiLSTM": "bilstm",
-    "DeepSets": "deepsets",
-    "GCN": "gcn",
-    "FEAT": "feat",
-}
-BENCHMARK_ROWS = {"MatchNet": "matchnet", "SimpleShot": "simpleshot", **ADAPTED_ROWS}
+# Methods as tables call them; their recipes have the same names in small letters.
+ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
+BENCHMARKED = ("MatchNet", "SimpleShot", *ADAPTED)
 SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
 HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
 
@@ -31,8 +26,8 @@ def benchmark(_: StudyRunner) -> Plan:
     return Plan(
         "Few-shot classification",
         tuple(
-            PlannedNumber(row, column, PlannedRun(method, shot))
-            for row, method in BENCHMARK_ROWS.items()
+            PlannedNumber(method, column, PlannedRun(method.lower(), shot))
+            for method in BENCHMARKED
             for column, shot in SHOTS.items()
         ),
         corner="method",
@@ -45,17 +40,15 @@ def ways(_: StudyRunner) -> Plan:
         "Tasks with other ways than in training",
         tuple(
             PlannedNumber(
-                row,
+                method,
                 str(way),
-                PlannedRun(
-                    method, shot, *(("20-way", ("train.way=20", "train.query=5")) if trained == 20 else ())
-                ),
+                PlannedRun(method.lower(), shot, *changed),
                 panel=f"{shot}-shot, trained {trained}-way",
                 tasks={"way": way},
             )
             for shot in SHOTS.values()
-            for trained in (5, 20)
-            for row, method in ADAPTED_ROWS.items()
+            for trained, changed in ((5, ()), (20, ("20-way", ("train.way=20", "train.query=5"))))
+            for method in ADAPTED
             for way in (5, 10, 15, 20)
         ),
         corner="method",
@@ -103,15 +96,15 @@ def generalised(_: StudyRunner) -> Plan:
         "Generalised few-shot classification",
         tuple(
             PlannedNumber(
-                row,
+                method,
                 column,
-                PlannedRun(method, shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
+                PlannedRun(method.lower(), shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
                 panel=f"{shot}-shot learning",
                 setting="generalised",
                 score=score,
             )
             for shot in SHOTS.values()
-            for row, method in (("ProtoNet", "protonet"), ("FEAT", "feat"))
+            for method in ("ProtoNet", "FEAT")
             for column, score in scores.items()
         ),
         corner="method",
@@ -169,23 +162,22 @@ def low_shot(runner: StudyRunner) -> Plan:
     """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior."""
     table = runner.features or _features_of_the_set(runner)
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
-    rows = {"ProtoNet": "protonet", "SimpleShot": "simpleshot", "FEAT": "feat"}
     own = f"{runner.on}/low-shot"
     on = own if runner.has(PlannedRun("feat", on=own)) else "low-shot"
     return Plan(
         "Large-scale low-shot learning, top-5 accuracy",
         tuple(
             PlannedNumber(
-                row,
+                method,
                 f"{shot}-shot",
-                PlannedRun(method, None, table, (f"data.set={table}",), on=on),
+                PlannedRun(method.lower(), None, table, (f"data.set={table}",), on=on),
                 panel=panel,
                 setting="low-shot",
                 tasks={"shot": shot},
                 score=score,
             )
             for panel, score in panels.items()
-            for row, method in rows.items()
+            for method in ("ProtoNet", "SimpleShot", "FEAT")
             for shot in (1, 2, 5, 10, 20)
         ),
         corner="method",
@@ -299,20 +291,9 @@ def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual:
     )
 
 
-ABLATIONS: dict[str, Callable[[StudyRunner], Plan]] = {
-    "adaptation": adaptation,
-    "averaging": averaging,
-    "heads": heads,
-    "layers": layers,
-    "contrastive": contrastive,
-    "similarity": similarity,
-}
-STUDIES: dict[str, Callable[[StudyRunner], Plan]] = {
-    "benchmark": benchmark,
-    "ways": ways,
-    "transductive": transductive,
-    "generalised": generalised,
-    "cross-domain": cross_domain,
-    "low-shot": low_shot,
-    **ABLATIONS,
-}
+def _named(*studies: Callable[[StudyRunner], Plan]) -> dict[str, Callable[[StudyRunner], Plan]]:
+    return {study.__name__.replace("_", "-"): study for study in studies}
+
+
+ABLATIONS = _named(adaptation, averaging, heads, layers, contrastive, similarity)
+STUDIES = _named(benchmark, ways, transductive, generalised, cross_domain, low_shot) | ABLATIONS

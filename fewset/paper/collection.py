@@ -26,7 +26,7 @@ from fewset.report.tables import (
     score_tables,
 )
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import checked_name, replacing_directory, write_text
+from fewset.runtime.files import checked_name, replacing_directory, write_page
 
 PAGE = "README.md"
 NOTES = "notes.md"
@@ -70,19 +70,10 @@ def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
     return places
 
 
-def write_page(directory: Path) -> Path:
-    page = directory / PAGE
-    write_text(page, results_page(directory))
-    return page
-
-
-def check_page(directory: Path) -> None:
-    """Refuse a page that is not what the files give."""
-    page = directory / PAGE
-    if not page.exists() or page.read_text(encoding="utf-8") != results_page(directory):
-        raise UserError(
-            f"{page} is not what the result files give; make it anew with `fewset results {directory}`"
-        )
+def make_page(directory: Path, check: bool = False) -> Path:
+    """Write the page of a directory, or with `check` only refuse one that is not what the files give."""
+    command = f"fewset results {directory}"
+    return write_page(directory / PAGE, results_page(directory), command, check=check)
 
 
 def results_page(directory: Path) -> str:

@@ -33,20 +33,14 @@ def run_study(name: str, plan: Plan, runner: StudyRunner, file: Path) -> Study:
             if key not in scored:
                 place = ", ".join(filter(None, planned.place))
                 runner.echo(f"[{count}/{len(plan.numbers)}] {name}: {place}")
-                scored[key] = _score(planned, runner)
+                run, setting, options = runner.make(planned.run), planned.setting, planned.options
+                scored[key], _ = evaluate_run(
+                    run, setting=setting, options=options, device=runner.device, **source["tasks"]
+                )
             number = Number(*planned.place, planned.score, source, scored[key])
         study = replace(study, numbers=(*study.numbers, number))
         write_study(study, file)
     return study
-
-
-def _score(planned: PlannedNumber, runner: StudyRunner) -> Result:
-    numbers: dict[str, Any] = {**runner.tasks, **planned.tasks}
-    run = runner.make(planned.run)
-    result, _ = evaluate_run(
-        run, setting=planned.setting, options=planned.options, device=runner.device, **numbers
-    )
-    return result
 
 
 def _source(planned: PlannedNumber, runner: StudyRunner) -> dict[str, Any]:

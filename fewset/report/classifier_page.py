@@ -1,9 +1,10 @@
 """The page of `fewset measure`: made from its plan and its files alone."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from fewset.classify.measure.measurement import Figure, Measurement, read_measurement, read_plan
+from fewset.classify.measure.measurement import Figure, Measurement, PlannedSet, read_measurement, read_plan
 from fewset.report.tables import Cell, Column, Estimate, Table, escape_markdown, markdown_text
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_text
@@ -11,7 +12,14 @@ from fewset.tasks.scores import Difference
 
 _INTRODUCTION = """# How good the classifier is
 
-`fewset measure` makes this page from the files beside it. No number is written by hand.
+`fewset measure` makes this page; its files are in `docs/classifier`, and no number is written by hand:
+
+```
+fewset measure docs/classifier/plan.toml --data FOLDER
+```
+
+The folder holds the sets that `plan.toml` names. For your own photos write such a plan: a name, a title, the
+kind of the source (`folder` is a folder a class) and the source of each set.
 
 Each set is embedded once, by the encoder that is named at the end. A task has a few labelled images of some
 of the classes, and queries of the same classes. Accuracy is the share of queries that are classified rightly,
@@ -31,7 +39,7 @@ _AT_MOST = ("calibration_error",)
 _MOST_BEHIND = 0.003
 
 
-def write_page(plan: Path, directory: Path) -> Path:
+def write_measured_page(plan: Path, directory: Path) -> Path:
     """Write the page beside the directory of the files."""
     page = directory.absolute().with_suffix(".md")
     write_text(page, measured_page(plan, directory))
@@ -41,8 +49,8 @@ def write_page(plan: Path, directory: Path) -> Path:
 def measured_page(plan: Path, directory: Path) -> str:
     """The page of those sets of a plan that are measured, as Markdown."""
     planned = read_plan(plan)
-    files = [directory / f"{each.name}.json" for each in planned.sets]
-    measured = [read_measurement(file) for file in files if file.exists()]
+    files = [(each, directory / f"{each.name}.json") for each in planned.sets]
+    measured = [_as_planned(each, file) for each, file in files if file.exists()]
     if not measured:
         raise UserError(f"nothing of {plan} is measured in {directory}; make it with `fewset measure {plan}`")
     notes = "".join(f"- {note}\n" for note in planned.notes)
@@ -54,6 +62,17 @@ def measured_page(plan: Path, directory: Path) -> str:
     parts += ["## Bars\n", markdown_text(_bar_table(measured))]
     parts += ["## How each number was made\n", markdown_text(_origin_table(measured))]
     return "\n".join(part for part in parts if part)
+
+
+def _as_planned(planned: PlannedSet, file: Path) -> Measurement:
+    """What was measured, with the titles, notes and bars that the plan has now; the set must be the same."""
+    measured = read_measurement(file)
+    if measured.planned.images != planned.images:
+        raise UserError(
+            f"{file} was measured on {measured.planned.images}, the plan has {planned.images}; "
+            "measure it anew"
+        )
+    return replace(measured, planned=planned)
 
 
 def _set_tables(measured: Measurement) -> Iterator[Table]:

@@ -89,6 +89,15 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def write_page(path: Path, text: str, command: str, *, check: bool = False) -> Path:
+    """Write a page that a `command` makes from files; with `check` only refuse one that is not this text."""
+    if not check:
+        write_text(path, text)
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        raise UserError(f"{path} is not what the files give; make it anew with `{command}`")
+    return path
+
+
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
@@ -97,3 +106,32 @@ def file_digest(path: Path) -> str:
     """The sha256 of a file, which binds a number to the weights or the images that made it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def replacing_with_digest(path: Path) -> Iterator[Path]:
+    """Like `replacing`, and the sha256 is written beside, for `check_digest`.
+
+    Whoever is stopped in between leaves a file without its digest, never one with that of another.
+    """
+    beside = digest_path(path)
+    with replacing(path) as temporary:
+        yield temporary
+        digest = file_digest(temporary)
+        beside.unlink(missing_ok=True)
+    write_text(beside, f"{digest}  {path.name}\n")
+
+
+def digest_path(path: Path) -> Path:
+    """Where the digest of a file is kept, as the program sha256sum writes and checks it."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def check_digest(path: Path) -> None:
+    """Refuse a file that is not what was written; one without a digest beside it is not checked."""
+    beside = digest_path(path)
+    if beside.is_file() and beside.read_bytes().split()[:1] != [file_digest(path).encode()]:
+        raise UserError(
+            f"{path} is damaged: its sha256 is not the one in {beside.name}; make or get it anew, or remove "
+            f"{beside.name} if you changed the file yourself"
+        )

@@ -1,19 +1,13 @@
 """Progress bars: shown on a terminal, silent elsewhere."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
 
 from fewset.runtime import distributed
 
 
-@runtime_checkable
-class Advance(Protocol):
-    def __call__(self, by: int = 1, note: str = "") -> None: ...
-
-
 @contextmanager
-def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Iterator[Advance]:
+def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Iterator[Callable[..., None]]:
     """A bar for `total` units of work; call what it yields as units are done.
 
     `done` units count as done before the start (a resumed run), `note` is shown behind the bar.

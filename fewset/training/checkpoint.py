@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fewset.runtime import distributed
-from fewset.runtime.files import replacing, write_text
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import check_digest, replacing_with_digest, write_text
 
 CHECKPOINT = Path("checkpoint") / "last.pt"
 METRICS, LOG = "metrics.jsonl", "log.txt"
@@ -30,7 +31,7 @@ class TrainingFiles:
         import torch  # not needed by those who only read the names of the files
 
         if distributed.is_main_process():
-            with replacing(self.path / CHECKPOINT) as temporary:
+            with replacing_with_digest(self.path / CHECKPOINT) as temporary:
                 torch.save(state, temporary)
 
     def load_checkpoint(self) -> dict[str, Any] | None:
@@ -40,7 +41,13 @@ class TrainingFiles:
             return None
         import torch
 
-        state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        check_digest(path)
+        try:
+            state: dict[str, Any] = dict(torch.load(path, weights_only=True, map_location="cpu"))
+        except Exception as error:  # a file that is no checkpoint makes PyTorch raise almost anything
+            raise UserError(
+                f"{path} is no checkpoint, or a damaged one ({type(error).__name__}); start anew with --force"
+            ) from None
         return state
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:

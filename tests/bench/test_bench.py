@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fewset.bench.parts import _agreement, _ratio
-from fewset.bench.records import check_page, performance_page, write_page
+from fewset.bench.records import make_page, performance_page
 from fewset.bench.sides import SIDES, PlainModel
 from fewset.bench.workers import Worker
 from fewset.data.images.store import ImageSet
@@ -53,14 +53,14 @@ def test_every_part_gives_a_record_and_the_page_shows_them(tiny_set: ImageSet, t
     record = bench("data", records / "data.json", "--images", "5", "--batch", "7", *TINY)
     assert [side["images"] for side in record["sides"]] == [7, 7, 5]
 
-    page = write_page(records)
+    page = make_page(records)
     assert page == tmp_path / "performance.md"
-    check_page(records)
+    make_page(records, check=True)
     for words in ("published way / this engine", "import of JPEG files", "both scored 6 tasks alike"):
         assert words in page.read_text()
     page.write_text(page.read_text().replace("MiB", "GiB"))
     with pytest.raises(UserError, match="make it anew"):
-        check_page(records)
+        make_page(records, check=True)
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_photos_to_a_classifier(tmp_path: Path) -> None:
 
 
 def test_the_kept_page_is_what_the_kept_records_give() -> None:
-    check_page(KEPT)
+    make_page(KEPT, check=True)
 
 
 def test_without_records_there_is_no_page(tmp_path: Path) -> None:

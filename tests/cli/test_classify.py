@@ -94,6 +94,7 @@ def test_fit_says_how_far_to_trust_it(photos: Path) -> None:
 @pytest.mark.parametrize("shots", [1, 2])
 def test_with_one_or_two_photos_there_is_no_accuracy(shots: int) -> None:
     output = succeed("fit", write_photos(Path("few"), shots), "-o", "my.fewset", "--encoder", "tiny")
+    assert output.startswith("3 classes of 1 photo;" if shots == 1 else "3 classes of 2 photos;")
     assert "leave-one-out is not usable with 1 or 2 photos a class" in output
     assert " right" not in output
 
@@ -142,7 +143,12 @@ def test_info_lists_the_classes(classifier: Path) -> None:
     for label in CLASSES:
         assert f"│ {label:8} │ 5      │" in output
     assert "encoder tiny" in output
-    assert FewShotClassifier.load(classifier, encoder=TinyEncoder()).trust_.in_words in output
+    assert f"digest of the encoder: {TinyEncoder().digest}" in output
+    learned = FewShotClassifier.load(classifier, encoder=TinyEncoder()).learned_
+    assert learned.trust.in_words in output
+    assert f"its closeness is below {learned.threshold(0.05):.3f}" in output
+    succeed("fit", write_photos(Path("few"), 1), "-o", "one.fewset", "--encoder", "tiny")
+    assert "closeness" not in succeed("info", "one.fewset")
 
 
 # predict
@@ -326,6 +332,12 @@ def test_a_run_in_which_photos_help_each_other_starts_anew(
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
 
 
+def test_a_log_without_its_run_is_not_believed(classifier: Path, inbox: Path) -> None:
+    Path("sorted.partial.moves").write_text('"sorted/grass/20.png"\n' * 11)
+    succeed("predict", classifier, inbox, "--move-to", "sorted")
+    assert tree("inbox") == ["broken.jpg"]
+
+
 def test_two_runs_do_not_write_one_file(classifier: Path, inbox: Path) -> None:
     with FileLock(".a.csv.partial.lock"):
         assert "another run writes a.csv.partial now" in fail("predict", classifier, inbox, "--csv", "a.csv")
@@ -496,6 +508,7 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
         (["fit", "photos", "-o", "absent/a"], "there is no directory absent to write a into"),
         (["fit", "photos", "-o", "empty"], "empty is a directory, expected a file"),
         (["fit", "photos", "-o", "a", "--card", "absent/a.md"], "there is no directory absent"),
+        (["fit", "photos", "-o", "a", "--card", "a"], "-o and --card are both a"),
         (["predict", "my.fewset", "absent"], "absent does not exist"),
         (["predict", "my.fewset", "empty"], "there are no photos in empty"),
         (["predict", "my.fewset", "my.fewset"], "neither a directory nor a complete zip file"),

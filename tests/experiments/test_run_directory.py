@@ -56,11 +56,16 @@ def test_force_clears_everything_that_a_run_left_and_nothing_else(tmp_path: Path
     run = tmp_path / "feat"
     execute(parse_recipe(FEAT), "train", run)
     score_in_every_setting(run)
-    for name in ("result.json", "results/a-seed0.json", "checkpoint/last.pt"):  # stopped while it was written
+    for name in (
+        "result.json",
+        "results/a-seed0.json",
+        "checkpoint/last.pt.sha256",
+    ):  # stopped while it was written
         (run / name).with_name(f".{Path(name).name}.4711.partial").write_text("{")
     left = files(run)
     assert len(list((run / "results").glob("*.json"))) == len(SETTINGS)
     assert {"examples.npz", "per_task.npy", "per_task_before.npy", "checkpoint/last.pt"} < left
+    assert {"model.safetensors.sha256", "checkpoint/last.pt.sha256"} < left
     for name in MINE:
         (run / name).parent.mkdir(exist_ok=True)
         (run / name).write_text(f"mine: {name}")

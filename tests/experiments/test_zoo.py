@@ -20,12 +20,13 @@ from fewset.experiments.zoo import released_models
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedRun
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import file_digest
 from fewset.runtime.packaged import packaged_directory
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 from tests.helpers.real_files import real_file
 
 REPOSITORY = Path(__file__).parents[2]
-FILES = ("recipe.toml", "model.safetensors")
+FILES = ("recipe.toml", "model.safetensors", "model.safetensors.sha256")
 
 
 @pytest.fixture
@@ -207,6 +208,9 @@ def test_every_released_model_is_whole_small_and_published(name: str) -> None:
     assert recipe.model == config
     assert all(value.isfinite().all() for value in model.state_dict().values())
     assert (RELEASED[name] / "model.safetensors").stat().st_size < 1e6
+    assert (RELEASED[name] / "model.safetensors.sha256").read_text() == (
+        f"{file_digest(RELEASED[name] / 'model.safetensors')}  model.safetensors\n"
+    )
     assert recipe == read_recipe(published(name) / "recipe.toml")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewset.paper.collection import check_page, keep, results_page, write_page
+from fewset.paper.collection import keep, make_page, results_page
 from fewset.report.loading import load_result
 from fewset.report.tables import text_of
 from fewset.runtime.errors import UserError
@@ -17,7 +17,7 @@ KEPT = Path(__file__).parents[2] / "docs" / "results"
 
 
 def test_the_published_page_is_what_the_published_files_give() -> None:
-    check_page(KEPT)
+    make_page(KEPT, check=True)
 
 
 def test_every_published_number_was_made_by_a_known_commit() -> None:
@@ -31,14 +31,14 @@ def test_every_published_number_was_made_by_a_known_commit() -> None:
 def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path, make_run) -> None:
     runs = [make_run("strokes-protonet", method="ProtoNet"), make_run("strokes-feat", method="FEAT")]
     keep(runs, tmp_path / "kept")
-    page = write_page(tmp_path / "kept")
-    check_page(tmp_path / "kept")
+    page = make_page(tmp_path / "kept")
+    make_page(tmp_path / "kept", check=True)
     text = page.read_text()
     for run in runs:
         assert text_of(load_result(run).score) in text
     page.write_text(text.replace("FEAT", "FAST"))
     with pytest.raises(UserError, match="make it anew"):
-        check_page(tmp_path / "kept")
+        make_page(tmp_path / "kept", check=True)
 
 
 def test_an_empty_collection_is_refused(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_other_results_of_a_run_are_kept_and_shown(tmp_path: Path, make_run)
         )
     ]
     keep(runs, tmp_path / "kept")
-    lines = write_page(tmp_path / "kept").read_text().splitlines()
+    lines = make_page(tmp_path / "kept").read_text().splitlines()
     headings = [line.removeprefix("### ") for line in lines if line.startswith("### ")]
     assert headings == [
         "5-way 1-shot",
@@ -129,10 +129,10 @@ def test_the_notes_of_a_group_are_put_below_its_tables_and_left_alone(tmp_path: 
     (kept / "strokes" / "notes.md").write_text(notes)
     keep([run], kept)
     assert (kept / "strokes" / "notes.md").read_text() == notes
-    assert write_page(kept).read_text().endswith(f"### What differs, and why\n\n{notes}")
+    assert make_page(kept).read_text().endswith(f"### What differs, and why\n\n{notes}")
     (kept / "strokes" / "notes.md").write_text("- Something else.\n")
     with pytest.raises(UserError, match="make it anew"):
-        check_page(kept)
+        make_page(kept, check=True)
 
 
 def cells(page: str, method: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The page of `fewset measure`."""
 
-from dataclasses import replace
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from fewset.classify.measure.measurement import (
     read_plan,
     write_measurement,
 )
-from fewset.report.classifier_page import measured_page, write_page
+from fewset.report.classifier_page import measured_page, write_measured_page
 from fewset.runtime.errors import UserError
 from tests.helpers.command_line import fail, succeed
 from tests.helpers.measured import write_many_classes
@@ -102,10 +102,20 @@ def test_the_page_says_what_the_files_have(plan: Path) -> None:
     assert "At worst it is -0.60 (Many *classes*, 5-way 5-shot); it is more than 0.3 behind in 1." in page
 
 
+def test_words_and_bars_are_those_of_the_plan(plan: Path) -> None:
+    write_measurement(measurement(plan), plan.parent / "many.json")
+    plan.write_text(PLAN.replace("61.5", "63").replace("A note on one.", "Another note."))
+    page = measured_page(plan, plan.parent)
+    assert "| 5-way 1-shot | at least 63 | 62.34 | no |" in page
+    assert "Another note." in page
+    plan.write_text(PLAN.replace('"photos"', '"others"'))
+    with pytest.raises(UserError, match=r"was measured on .*'photos'.*the plan has .*'others'"):
+        measured_page(plan, plan.parent)
+
+
 def test_a_bar_for_nothing_is_refused(plan: Path) -> None:
-    measured = measurement(plan)
-    measured = replace(measured, planned=replace(measured.planned, bars={"7-way 1-shot": 3.0}))
-    write_measurement(measured, plan.parent / "many.json")
+    write_measurement(measurement(plan), plan.parent / "many.json")
+    plan.write_text(PLAN.replace("5-way 1-shot", "7-way 1-shot"))
     with pytest.raises(UserError, match="a bar for '7-way 1-shot'"):
         measured_page(plan, plan.parent)
 
@@ -122,5 +132,36 @@ def test_measured_from_the_command_line(plan: Path, tmp_path: Path) -> None:
     page = (tmp_path / "out.md").read_text(encoding="utf-8")
     assert page == measured_page(plan, plan.parent)
     (tmp_path / "out.md").unlink()
-    assert str(write_page(plan, plan.parent)) in succeed(*words, "--draw").replace("\n", "")
+    assert str(write_measured_page(plan, plan.parent)) in succeed(*words, "--draw").replace("\n", "")
     assert (tmp_path / "out.md").read_text(encoding="utf-8") == page
+
+
+# What is kept in docs/
+
+
+def kept() -> list[Measurement]:
+    plan = read_plan(DOCS / "classifier" / "plan.toml")
+    return [read_measurement(DOCS / "classifier" / f"{each.name}.json") for each in plan.sets]
+
+
+def test_the_kept_page_is_what_the_files_give() -> None:
+    page = (DOCS / "classifier.md").read_text(encoding="utf-8")
+    assert page == measured_page(DOCS / "classifier" / "plan.toml", DOCS / "classifier")
+
+
+def test_every_kept_number_says_how_it_was_made() -> None:
+    for measured in kept():
+        assert re.fullmatch(r"[0-9a-f]{40}", measured.commit)
+        assert re.fullmatch(r"[0-9a-f]{64}", measured.images_digest)
+        assert measured.encoder_digest == kept()[0].encoder_digest
+        assert measured.command == "fewset measure docs/classifier/plan.toml --data /work/shared/data"
+        assert measured.trust.tasks == 1_000
+        for cell in measured.cells:
+            assert cell.tasks == {5: 10_000, 20: 1_000}.get(cell.way, 100)
+            assert {"centroid", "ridge", "logistic", measured.default} <= set(cell.accuracy)
+
+
+def test_kept_sketches_of_one_photo_are_apart() -> None:
+    """3 photos a class at least: at 1 shot two are left for queries."""
+    sketches = next(each for each in kept() if each.planned.name == "sketchy-sketches")
+    assert [cell.query for cell in sketches.cells if cell.shot == 1] == [2, 2]

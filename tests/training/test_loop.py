@@ -1,5 +1,7 @@
 """The loop itself, on a stage that says what each step's loss is."""
 
+import pickle
+import warnings
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -62,7 +64,9 @@ def test_a_loss_that_is_no_number_stops_the_training(
     assert state is not None
     assert state["step"] == (STEPS if seconds else STEPS + 2)
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
-    assert set(files(tmp_path)) == {str(CHECKPOINT), "metrics.jsonl", "log.txt"}
+    assert set(files(tmp_path)) == {
+        str(CHECKPOINT), f"{CHECKPOINT}.sha256", "metrics.jsonl", "log.txt"
+    }  # fmt: skip
     fit(whole, TrainingFiles(tmp_path))  # the checkpoint is good: one with the same weights goes on from it
     assert whole.steps == (EPOCHS * STEPS) - state["step"]
     assert torch.isfinite(whole.model.weight).all()
@@ -116,3 +120,30 @@ def test_a_run_that_diverges_is_unfinished_and_starts_anew_by_force(tmp_path: Pa
     with pytest.raises(UserError, match="the recipe differs"):
         execute(recipe(1e-3), "pretrain", run, resume=True)
     assert execute(recipe(1e-3), "pretrain", run, force=True).tasks == 5
+
+
+def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path: Path) -> None:
+    run = TrainingFiles(tmp_path)
+    run.save_checkpoint({"step": 3, "weight": torch.arange(1000.0)})
+    whole = (tmp_path / CHECKPOINT).read_bytes()
+    for place in range(0, len(whole), 97):
+        damaged = bytearray(whole)
+        damaged[place] ^= 4
+        (tmp_path / CHECKPOINT).write_bytes(damaged)
+        with pytest.raises(UserError, match=r"last\.pt is damaged: its sha256"):
+            run.load_checkpoint()
+    (tmp_path / CHECKPOINT).write_bytes(whole)
+    state = run.load_checkpoint()
+    assert state is not None
+    assert torch.equal(state["weight"], torch.arange(1000.0))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"zeros" + bytes(1000), pickle.dumps([Path("x")])])
+def test_a_file_that_is_no_checkpoint_is_one_line(content: bytes, tmp_path: Path) -> None:
+    """Written by an older version, without its digest."""
+    (tmp_path / CHECKPOINT).parent.mkdir()
+    (tmp_path / CHECKPOINT).write_bytes(content)
+    with warnings.catch_warnings(action="ignore"), pytest.raises(UserError, match="no checkpoint") as error:
+        TrainingFiles(tmp_path).load_checkpoint()
+    assert "\n" not in str(error.value)
+    assert "--force" in str(error.value)

@@ -24,7 +24,7 @@ from torch import Tensor
 from fewset.runtime.registry import Registry
 from fewset.tasks.episode import class_major_labels
 
-DEFAULT = "ridge"
+DEFAULT = "equivariant"
 
 
 class Solution(NamedTuple):
@@ -111,6 +111,12 @@ def centred(
     return F.normalize(rows - shift.unsqueeze(1), dim=-1) * counts, shift
 
 
+def row_balance(members: Float[Tensor, "T S N"]) -> Float[Tensor, "T S 1"]:
+    """The root of each row's weight, with which all classes count alike; 0 for rows that do not count."""
+    shots = members.sum(dim=1, keepdim=True)
+    return (members @ (shots.mean(dim=-1, keepdim=True) / shots).mT).sqrt()
+
+
 def ridge(
     rows: Float[Tensor, "T S D"],
     members: Float[Tensor, "T S N"],
@@ -121,8 +127,7 @@ def ridge(
     The targets are the membership. A row counts by the mean number of shots over that of its class, so it
     is the plain ridge regression where all classes have as many. Solved in as few dimensions as there are.
     """
-    shots = members.sum(dim=1, keepdim=True)
-    balance = (members @ (shots.mean(dim=-1, keepdim=True) / shots).mT).sqrt()
+    balance = row_balance(members)
     scaled, targets = rows * balance, members * balance
     dual = rows.shape[1] <= rows.shape[2]
     gram = scaled @ scaled.mT if dual else scaled.mT @ scaled

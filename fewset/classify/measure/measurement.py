@@ -22,7 +22,6 @@ from fewset.experiments.result import stored_width
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import checked_name, write_json
-from fewset.runtime.machine import describe
 from fewset.runtime.parsing import parse
 from fewset.tasks.scores import Difference, Score, compare
 from fewset.tasks.spec import TaskSpec
@@ -55,6 +54,11 @@ class PlannedSet:
     query: int | None = None
     notes: tuple[str, ...] = ()
     bars: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def images(self) -> tuple[str | int | None, ...]:
+        """What decides on the images and the queries."""
+        return self.kind, self.source, self.split, self.domain, self.query
 
 
 @dataclass(frozen=True)
@@ -137,12 +141,14 @@ def measure_set(
     planned: PlannedSet,
     folder: Path,
     encoder: Encoder,
+    environment: Mapping[str, str | int],
     seed: int = 0,
     tasks: int | None = None,
     echo: Callable[[str], None] = lambda _: None,
 ) -> Measurement:
     """Embed a set, unless that was done before, and measure every head on it.
 
+    :param environment: as `describe` has it before the first result is written, which changes the tree.
     :param tasks: of each cell and of the trust figures at most; by default 10,000 at 5 ways, 1,000 at 20,
         100 at more, and 1,000 for the trust figures.
     """
@@ -159,7 +165,6 @@ def measure_set(
     most = planned.query or TRUST_QUERIES
     spec = task_spec(items, 5, 5, min(TRUST_TASKS, tasks or TRUST_TASKS), seed, most)
     trust = _trust(items, spec)
-    versions = describe()
     return Measurement(
         planned,
         len(items.labels),
@@ -172,8 +177,8 @@ def measure_set(
         tuple(cells),
         trust,
         command_line(),
-        str(versions.pop("commit")),
-        versions,
+        str(environment["commit"]),
+        {name: value for name, value in environment.items() if name != "commit"},
         round(time.monotonic() - begin, 1),
     )
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.models.similarity import Similarity
 from fewset.runtime.errors import UserError
 from fewset.runtime.registry import Registered, Registry
 
@@ -61,8 +62,11 @@ class FittedHead(Protocol):
     def fit(self, features: Float[Tensor, "items D"]) -> None: ...
 
 
-def checked_temperature(value: float) -> float:
-    """A temperature as it was given, or an error."""
-    if not value > 0:
-        raise UserError(f"temperature is {value}, expected a number above 0")
-    return value
+class SimilarityHead(nn.Module):
+    """What heads have in common that compare by a similarity and divide by a temperature."""
+
+    def __init__(self, dim: int, similarity: Similarity, temperature: float) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise UserError(f"temperature is {temperature}, expected a number above 0")
+        self.dim, self.similarity, self.temperature = dim, similarity, temperature

@@ -2,14 +2,14 @@
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from fewset.models.heads import checked_temperature, register_head
+from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.similarity import cosine, one_sided_cosine
 
 
 @register_head("matching")
-class MatchingHead(nn.Module):
+class MatchingHead(SimilarityHead):
     """Matching Network (Vinyals et al., 2016, as in supplement A of the paper); wants `average="post"`.
 
     A query attends to all shots of the task, softmax(cosine / temperature), and the probability of a class
@@ -22,10 +22,7 @@ class MatchingHead(nn.Module):
     """
 
     def __init__(self, dim: int, temperature: float = 1.0, as_published: bool = False) -> None:
-        super().__init__()
-        self.dim = dim
-        self.similarity = one_sided_cosine if as_published else cosine
-        self.temperature = checked_temperature(temperature)
+        super().__init__(dim, one_sided_cosine if as_published else cosine, temperature)
         self.as_published = as_published
 
     def forward(

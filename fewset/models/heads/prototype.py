@@ -1,22 +1,19 @@
 """ProtoNet's head: similarity to the class means."""
 
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from fewset.models.heads import checked_temperature, register_head
+from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.similarity import find_similarity
 from fewset.tasks.episode import prototypes
 
 
 @register_head("prototype")
-class PrototypeHead(nn.Module):
+class PrototypeHead(SimilarityHead):
     """Similarity to the mean of each class's rows, divided by the temperature (Snell et al., 2017)."""
 
     def __init__(self, dim: int, similarity: str = "euclidean", temperature: float = 1.0) -> None:
-        super().__init__()
-        self.dim = dim
-        self.similarity = find_similarity(similarity)
-        self.temperature = checked_temperature(temperature)
+        super().__init__(dim, find_similarity(similarity), temperature)
 
     def forward(
         self,

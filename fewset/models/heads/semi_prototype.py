@@ -1,16 +1,16 @@
 """Semi-ProtoNet's head: prototypes refined with the queries."""
 
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from fewset.models.heads import checked_temperature, register_head
+from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.similarity import find_similarity
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import prototypes
 
 
 @register_head("semi_prototype")
-class SemiPrototypeHead(nn.Module):
+class SemiPrototypeHead(SimilarityHead):
     """Semi-ProtoNet: prototypes refined with the queries as unlabelled items (Ren et al., 2018).
 
     Soft k-means: a query belongs to each class by softmax(similarity / temperature), and counts in the
@@ -21,12 +21,10 @@ class SemiPrototypeHead(nn.Module):
     def __init__(
         self, dim: int, similarity: str = "euclidean", temperature: float = 1.0, steps: int = 1
     ) -> None:
-        super().__init__()
+        super().__init__(dim, find_similarity(similarity), temperature)
         if steps < 0:
             raise UserError(f"steps is {steps}, expected 0 or more")
-        self.dim, self.steps = dim, steps
-        self.similarity = find_similarity(similarity)
-        self.temperature = checked_temperature(temperature)
+        self.steps = steps
 
     def forward(
         self,

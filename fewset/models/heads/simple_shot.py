@@ -1,16 +1,16 @@
 """SimpleShot's head: nearest centroid of transformed features."""
 
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from fewset.models.heads import checked_temperature, register_head
+from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.layers.transform import transformed, unset_mean
 from fewset.models.similarity import negative_squared_euclidean
 from fewset.tasks.episode import prototypes
 
 
 @register_head("simple_shot")
-class SimpleShotHead(nn.Module):
+class SimpleShotHead(SimilarityHead):
     """The nearest centroid of transformed features, squared Euclidean (Wang et al., 2019); `average="post"`.
 
     `transform` is applied to every feature before the centroids are taken: "none", "l2n" (length 1) or
@@ -20,10 +20,8 @@ class SimpleShotHead(nn.Module):
     mean: Tensor | None
 
     def __init__(self, dim: int, transform: str = "none", temperature: float = 1.0) -> None:
-        super().__init__()
-        self.dim, self.transform = dim, transform
-        self.similarity = negative_squared_euclidean
-        self.temperature = checked_temperature(temperature)
+        super().__init__(dim, negative_squared_euclidean, temperature)
+        self.transform = transform
         self.register_buffer("mean", unset_mean(transform, dim))
 
     def fit(self, features: Float[Tensor, "items D"]) -> None:

@@ -39,7 +39,7 @@ def test_every_head_on_the_same_tasks_against_the_better_reference() -> None:
 def test_a_measurement_is_what_its_file_gives_back(tmp_path: Path) -> None:
     planned = PlannedSet("many", "Many classes", "folder", "photos", notes=("drawn",), bars={"auroc": 50})
     write_many_classes(tmp_path / "photos", 11, 7)
-    measured = measure_set(planned, tmp_path, TinyEncoder(), seed=3, tasks=5)
+    measured = measure_set(planned, tmp_path, TinyEncoder(), {"commit": "c0", "torch": "2"}, seed=3, tasks=5)
     assert [(cell.way, cell.shot, cell.query, cell.tasks) for cell in measured.cells] == [
         (5, 1, 6, 5),
         (5, 5, 2, 5),
@@ -49,6 +49,7 @@ def test_a_measurement_is_what_its_file_gives_back(tmp_path: Path) -> None:
     assert (measured.images, measured.classes, measured.seed) == (77, 11, 3)
     assert (measured.trust.head, measured.trust.tasks, measured.trust.query) == (DEFAULT, 5, 2)
     assert measured.encoder_digest == "d1" * 32
+    assert (measured.commit, measured.versions) == ("c0", {"torch": "2"})
     write_measurement(measured, tmp_path / "many.json")
     assert read_measurement(tmp_path / "many.json") == measured
 

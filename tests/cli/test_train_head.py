@@ -1,0 +1,44 @@
+"""train-head writes scalars that the head reads; measure-gain measures one split by another."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewset.classify.heads.equivariant import Scalars
+from fewset.experiments import run_encoder
+from fewset.runtime.parsing import parse
+from tests.helpers.backgrounds import domain_rows
+from tests.helpers.command_line import fail, succeed
+from tests.helpers.measured import write_many_classes
+from tests.helpers.photos import TinyEncoder
+
+
+def test_from_tables_to_scalars(tmp_path: Path) -> None:
+    features, labels = domain_rows(0, classes=7, shots=8)
+    np.savez(tmp_path / "birds.npz", features=features, labels=labels)
+    out = tmp_path / "scalars.json"
+    said = succeed("train-head", tmp_path / "birds.npz", "-o", out, "--seed", 3, "--steps", 10)
+    assert "step 10: " in said
+    record = json.loads(out.read_text())
+    assert (record["seed"], record["steps"]) == (3, 10)
+    assert parse(Scalars, record["scalars"]) != Scalars()
+    assert "cannot be read" in fail("train-head", tmp_path / "none.npz", "-o", out)
+
+
+def test_what_a_background_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tiny(name: str, device: str) -> Any:
+        assert (name, device) == ("other", "cpu")
+        return TinyEncoder()
+
+    monkeypatch.setattr(run_encoder, "load_encoder", tiny)
+    write_many_classes(tmp_path / "photos" / "val", 20, 10)
+    write_many_classes(tmp_path / "photos" / "test", 6, 7)
+    out = tmp_path / "gain.json"
+    words = ["--background", "val", "--encoder", "other", "--device", "cpu", "--tasks", 3, "--seed", 2]
+    said = succeed("measure-gain", "folder", tmp_path / "photos", "-o", out, *words)
+    assert "6-way 1-shot" in said
+    record = json.loads(out.read_text())
+    assert (record["background"]["split"], record["seed"]) == ("val", 2)

@@ -1,0 +1,64 @@
+"""Digests beside files: of what is there, or none."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fewset.runtime import files
+from fewset.runtime.errors import UserError
+from fewset.runtime.files import check_digest, digest_path, replacing_with_digest
+
+
+def write(path: Path, content: bytes) -> None:
+    with replacing_with_digest(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def test_a_digest_is_what_sha256sum_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a file"
+    write(path, b"old")
+    write(path, b"content")
+    assert sorted(tmp_path.iterdir()) == [path, digest_path(path)]
+    expected = subprocess.run(
+        ["sha256sum", path.name], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert digest_path(path).read_text() == expected.stdout
+    check_digest(path)
+
+
+@pytest.mark.parametrize("damaged", ["file", "digest", "empty digest"])
+def test_damage_of_either_is_noticed(damaged: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write(path, b"content")
+    if damaged == "file":
+        path.write_bytes(b"Content")
+    else:
+        digest_path(path).write_bytes(b"" if damaged == "empty digest" else bytes(64) + b"  file\n")
+    with pytest.raises(UserError, match=r"file is damaged: .* remove file\.sha256 if you changed"):
+        check_digest(path)
+    digest_path(path).unlink()
+    check_digest(path)
+
+
+@pytest.mark.parametrize("stopped", ["in the block", "before the rename", "before the digest"])
+def test_a_stop_never_leaves_the_digest_of_another_file(
+    stopped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write(path, b"old")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if stopped == "before the rename":
+        monkeypatch.setattr(Path, "replace", stop)
+    if stopped == "before the digest":
+        monkeypatch.setattr(files, "write_text", stop)
+    if stopped == "in the block":
+        monkeypatch.setattr(Path, "write_bytes", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write(path, b"new")
+    check_digest(path)
+    assert path.read_bytes() == (b"new" if stopped == "before the digest" else b"old")
+    assert digest_path(path).exists() == (stopped == "in the block")
