@@ -16,6 +16,9 @@ from fewset import FewShotClassifier
 from tests.helpers.browser import launched, served
 from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
 
+# A browser, a server and an encoder at once: on a busy machine everything takes its time.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+WAIT = 120_000  # milliseconds
 SCRIPT = "<img src=x onerror=\"document.title='owned'\">"
 
 
@@ -53,7 +56,7 @@ def page(browser: Any, server: str) -> Iterator[Any]:
         post(server, "api/tried/forget", {"photos": tried})
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     opened = context.new_page()
-    opened.set_default_timeout(30_000)
+    opened.set_default_timeout(WAIT)
     trouble: list[str] = []
     opened.expected = []
     opened.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
@@ -81,9 +84,9 @@ def counted(page: Any, selector: str, count: int) -> None:
     """Wait until there are so many, nothing is uploaded any more, and everything is shown."""
     from playwright.sync_api import expect
 
-    expect(page.locator(selector)).to_have_count(count, timeout=60_000)
-    expect(page.locator("#progress")).to_be_hidden(timeout=60_000)
-    expect(page.locator("body[aria-busy]")).to_have_count(0, timeout=60_000)
+    expect(page.locator(selector)).to_have_count(count, timeout=WAIT)
+    expect(page.locator("#progress")).to_be_hidden(timeout=WAIT)
+    expect(page.locator("body[aria-busy]")).to_have_count(0, timeout=WAIT)
 
 
 def add_class(page: Any, name: str) -> None:
