@@ -8,7 +8,7 @@ from fewset.tasks.scores import Difference
 
 @dataclass(frozen=True)
 class Comparison:
-    """The head with FEAT against the head alone, on tasks of classes of the background that were held out."""
+    """FEAT with ridge against the classifier's head, on tasks of held-out classes of the background."""
 
     head: str
     classes: int

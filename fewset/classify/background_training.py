@@ -37,7 +37,7 @@ _RATE = 2e-4  # a tenth of the adapter's; of birds 3e-5 learns a third as much, 
 
 
 def learn_background(background: Support, support: Support, head: str, seed: int = 0) -> Background:
-    """Train FEAT beside a head on a background, and compare the two on classes of it that were held out.
+    """Train FEAT on a background, and compare it with a head on classes of the background that were held out.
 
     It is trained with as many photos of a class as `support` has (5 at most), and compared on tasks with as
     many classes, too, where so many are held out.
@@ -57,8 +57,10 @@ def learn_background(background: Support, support: Support, head: str, seed: int
             f"{LEAST_CLASSES} or more; add classes or photos, or leave the background out"
         )
     chosen = np.isin(labels, good)
-    base = find_classifier_head(head)
-    rows = prepared(background.features[chosen], base.power).astype(np.float32)
+    torch.manual_seed(seed)
+    model = AdaptedHead(dims[0])
+    features = background.features[chosen]
+    rows = prepared(features, model.power).astype(np.float32)
     held_out = round(_HELD_OUT * len(good))
     config = TrainConfig(
         way=min(_WAY, len(good) - held_out),
@@ -72,8 +74,6 @@ def learn_background(background: Support, support: Support, head: str, seed: int
         validation_query=_QUERY,
         optimiser=OptimiserConfig(lr=_RATE, schedule="cosine"),
     )
-    torch.manual_seed(seed)
-    model = AdaptedHead(rows.shape[1], base)
     with TemporaryDirectory(prefix="fewset-") as directory:
         table = _table(
             Path(directory) / "background", rows, np.unique(labels[chosen], return_inverse=True)[1]
@@ -82,14 +82,16 @@ def learn_background(background: Support, support: Support, head: str, seed: int
         fit(stage, TrainingFiles(Path(directory)))
         validated = table.rows(stage.validated, "train")
     adapted = model.finished()
-    comparison = _compared(adapted, head, rows[validated], table.labels[validated], config, len(good), seed)
+    comparison = _compared(
+        adapted, head, features[validated], table.labels[validated], config, len(good), seed
+    )
     return Background(comparison, adapted if comparison.kept else None)
 
 
 def _compared(
     adapted: AdaptedHead,
     head: str,
-    rows: Float32[np.ndarray, "m D"],
+    features: Float32[np.ndarray, "m D"],
     labels: Int[np.ndarray, "m"],
     config: TrainConfig,
     classes: int,
@@ -100,14 +102,13 @@ def _compared(
     spec = TaskSpec(way, config.shot, config.validation_query, tasks, seed)
     index = ClassIndex(labels)
 
-    ready = torch.from_numpy(rows).double()
-
     def score(one: ClassifierHead) -> Score:
+        rows = torch.from_numpy(prepared(features, one.power))
         return score_tasks(
-            lambda support, query: solved_episode(one, support).logits(query), ready, index, spec
+            lambda support, query: solved_episode(one, support).logits(query), rows, index, spec
         )
 
-    alone, with_feat = score(adapted.base), score(adapted)
+    alone, with_feat = score(find_classifier_head(head)), score(adapted)
     gain = compare(with_feat, alone)
     return Comparison(
         resolved_name(head),

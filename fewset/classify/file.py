@@ -32,7 +32,6 @@ from fewset import __version__
 from fewset.classify.adapted_head import AdaptedHead
 from fewset.classify.background import Background, Comparison
 from fewset.classify.class_names import check_class_names
-from fewset.classify.heads import find_classifier_head
 from fewset.classify.learned import EncoderStamp, Learned
 from fewset.classify.linear import LinearClassifier
 from fewset.classify.support import Support
@@ -237,7 +236,7 @@ def _background_shapes(description: Description, dim: int) -> dict[str, tuple[in
     if description.background is None or not description.background.kept:
         return {}
     with torch.device("meta"):
-        state = AdaptedHead(dim, find_classifier_head(description.head)).state_dict()
+        state = AdaptedHead(dim).state_dict()
     return {_BACKGROUND + name: tuple(value.shape) for name, value in state.items()}
 
 
@@ -251,7 +250,7 @@ def _background(description: Description, tensors: dict[str, np.ndarray]) -> Bac
     }
     if not weights:
         return Background(description.background, None)
-    head = AdaptedHead(tensors["features"].shape[1], find_classifier_head(description.head))
+    head = AdaptedHead(tensors["features"].shape[1])
     head.load_state_dict(weights)
     return Background(description.background, head.finished())
 

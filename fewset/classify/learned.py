@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from fewset.classify.background import Background
 from fewset.classify.class_names import check_class_names
-from fewset.classify.heads import find_classifier_head, membership
+from fewset.classify.heads import find_classifier_head, membership, resolved_name
 from fewset.classify.linear import LinearClassifier, linear_classifier, prepared
 from fewset.classify.rejection import Closeness, closeness, threshold
 from fewset.classify.support import Support
@@ -90,4 +90,4 @@ def learn(
     rows = torch.from_numpy(prepared(support.features, head.power)).unsqueeze(0)
     members = membership(torch.from_numpy(support.labels), len(support.classes), rows.dtype).unsqueeze(0)
     linear = linear_classifier(head.solve(rows, members), head.power, trust.temperature)
-    return Learned(support, head_name, linear, trust, encoder, background)
+    return Learned(support, resolved_name(head_name), linear, trust, encoder, background)

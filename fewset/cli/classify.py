@@ -200,13 +200,12 @@ def _predictor(
 
 def _print_learned(learned: "Learned") -> None:
     from fewset.classify.card import summary
-    from fewset.classify.heads import resolved_name
 
     encoder = "rows of features" if learned.encoder is None else f"encoder {learned.encoder.id}"
     shots = learned.support.shots
     each = f"{shots.min()}" if shots.min() == shots.max() else f"{shots.min()} to {shots.max()}"
     photos = "photo" if shots.max() == 1 else "photos"
-    echo(f"{len(shots):,} classes of {each} {photos}; {encoder}, head {resolved_name(learned.head)}")
+    echo(f"{len(shots):,} classes of {each} {photos}; {encoder}, head {learned.head}")
     for line in summary(learned):
         echo(line)
 

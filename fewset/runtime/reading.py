@@ -5,6 +5,7 @@ is damage like any other.
 """
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,9 +28,10 @@ def open_file(path: Path) -> BinaryIO:
 def read_bytes(path: Path, largest: int) -> bytes:
     """The content of a regular file of at most so many bytes; of a larger one, an `OSError`."""
     with open_file(path) as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:
-        raise OSError(f"{path} has more than {largest} bytes")
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(largest + 1) if size <= largest else b""
+    if max(size, len(content)) > largest:  # a file that is still written may grow while it is read
+        raise OSError(f"file of {max(size, len(content))} bytes, more than the limit of {largest}")
     return content
 
 

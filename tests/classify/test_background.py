@@ -12,7 +12,7 @@ from fewset.classify.background import Background, Comparison
 from fewset.classify.background_training import learn_background
 from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.heads import episode_membership, find_classifier_head, solved_episode
+from fewset.classify.heads import episode_membership, solved_episode
 from fewset.classify.leave_one_out import left_out_logits
 from fewset.classify.linear import prepared
 from fewset.classify.support import support_of_rows
@@ -20,9 +20,8 @@ from fewset.evaluation.scoring import score_tasks
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec
-from tests.classify.test_leave_one_out import brute_force
 from tests.helpers.backgrounds import NOISE, TELLING, domain_rows, noise_rows
-from tests.helpers.classifier_tasks import answers, task, unit
+from tests.helpers.classifier_tasks import answers, left_out_by_refitting, task, unit
 from tests.helpers.photos import TinyEncoder, write_photos
 
 OTHERS = domain_rows(0, classes=40, shots=11, first=100)
@@ -37,7 +36,7 @@ def taught() -> Background:
 def random_head(dim: int) -> AdaptedHead:
     """With weights that adapt, as training would leave them."""
     torch.manual_seed(0)
-    head = AdaptedHead(dim, find_classifier_head("ridge"))
+    head = AdaptedHead(dim)
     for parameter in head.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     return head.finished()
@@ -92,7 +91,9 @@ def test_leave_one_out_as_brute_force() -> None:
     alone = np.arange(len(labels))
     rows = torch.from_numpy(prepared(features.numpy(), head.power))
     found = left_out_logits(head, rows, labels.numpy(), 3, alone)
-    np.testing.assert_allclose(found, brute_force(head, features.numpy(), labels.numpy(), alone), atol=1e-10)
+    np.testing.assert_allclose(
+        found, left_out_by_refitting(head, features.numpy(), labels.numpy(), alone), atol=1e-10
+    )
 
 
 def test_it_pays_where_other_classes_teach_something(taught: Background) -> None:

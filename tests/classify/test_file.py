@@ -48,6 +48,15 @@ def test_the_same_probabilities_to_the_bit(fitted: FewShotClassifier, path: Path
     assert again.classes_.tolist() == sorted([*CLASSES, "meadow"])
 
 
+def test_a_file_keeps_its_head_when_the_default_becomes_another(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewset.classify.heads.DEFAULT", "centroid")
+    again = FewShotClassifier.load(path, encoder=TinyEncoder())
+    assert again.learned_.head == again.head == "equivariant"
+    assert again.add([photo("grass", 30)], "meadow").learned_.head == "equivariant"
+
+
 @pytest.mark.parametrize("labels", [np.array(["ape", "bee", "cow"]), np.array([-7, 2, 40])])
 def test_rows_of_features_with_either_kind_of_label(tmp_path: Path, labels: np.ndarray) -> None:
     X, y = labelled_rows(1)  # noqa: N806

@@ -6,29 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewset.classify.heads import CLASSIFIER_HEADS, ClassifierHead, find_classifier_head, signed_power
+from fewset.classify.heads import CLASSIFIER_HEADS, find_classifier_head, signed_power
 from fewset.classify.leave_one_out import left_out_logits, left_out_turns
-from tests.helpers.classifier_tasks import answers, task
-
-
-def brute_force(
-    head: ClassifierHead, features: np.ndarray, labels: np.ndarray, copies: np.ndarray, fits: int = 20
-) -> np.ndarray:
-    """Each photo classified after a fit on the features of those with another turn, in all dimensions."""
-    turns = left_out_turns(labels, copies, fits)
-    several = {label for label in labels if len(set(turns[labels == label])) > 1}
-    logits = np.full((len(labels), labels.max() + 1), np.nan)
-    for number, label in enumerate(labels):
-        if label in several:
-            # A class whose photos all have one turn would be gone; they stay in.
-            stay = [
-                other
-                for other in range(len(labels))
-                if turns[other] != turns[number] or labels[other] not in several
-            ]
-            parts = (torch.from_numpy(part) for part in (features[stay], labels[stay], features[[number]]))
-            logits[number] = answers(head, *parts)[0].numpy()
-    return logits
+from tests.helpers.classifier_tasks import left_out_by_refitting, task
 
 
 @pytest.mark.parametrize("name", sorted(CLASSIFIER_HEADS))
@@ -40,7 +20,7 @@ def test_as_brute_force(name: str, dim: int, shots: tuple[int, ...]) -> None:
     found = left_out_logits(head, signed_power(features, head.power), labels.numpy(), len(shots), alone)
     tolerance = 1e-3 if name == "logistic" else 1e-10  # scikit-learn's solver stops by a tolerance
     np.testing.assert_allclose(
-        found, brute_force(head, features.numpy(), labels.numpy(), alone), atol=tolerance
+        found, left_out_by_refitting(head, features.numpy(), labels.numpy(), alone), atol=tolerance
     )
     assert np.isnan(found[:, 0]).tolist() == [shots[label] == 1 for label in labels]
 
@@ -56,7 +36,7 @@ def test_copies_are_left_out_together(seed: int, shots: list[int], fits: int) ->
     rows = signed_power(features, 0.5)
     found = left_out_logits(head, rows, labels.numpy(), len(shots), copies, fits)
     np.testing.assert_allclose(
-        found, brute_force(head, features.numpy(), labels.numpy(), copies, fits), atol=1e-10
+        found, left_out_by_refitting(head, features.numpy(), labels.numpy(), copies, fits), atol=1e-10
     )
 
 

@@ -154,7 +154,7 @@ def test_every_kept_number_says_how_it_was_made() -> None:
         assert re.fullmatch(r"[0-9a-f]{40}", measured.commit)
         assert re.fullmatch(r"[0-9a-f]{64}", measured.images_digest)
         assert measured.encoder_digest == kept()[0].encoder_digest
-        assert measured.command == "fewset measure docs/classifier/plan.toml --data /work/shared/data"
+        assert measured.command.startswith("fewset measure docs/classifier/plan.toml --data ")
         assert measured.trust.tasks == 1_000
         for cell in measured.cells:
             assert cell.tasks == {5: 10_000, 20: 1_000}.get(cell.way, 100)

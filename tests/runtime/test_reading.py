@@ -19,7 +19,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
     (tmp_path / "seven").write_bytes(b"1234567")
     assert read_bytes(tmp_path / "seven", 7) == b"1234567"
-    with pytest.raises(OSError, match="has more than 6 bytes"):
+    with pytest.raises(OSError, match="file of 7 bytes, more than the limit of 6"):
         read_bytes(tmp_path / "seven", 6)
 
 

@@ -299,7 +299,7 @@ def test_arrays_that_are_no_images(array: object) -> None:
 @pytest.fixture
 def heif() -> None:
     """Pillow writes HEIC files."""
-    pytest.importorskip("pillow_heif").register_heif_opener()
+    pytest.importorskip("pillow_heif", reason="install fewset[heic]").register_heif_opener()
 
 
 @pytest.mark.usefixtures("heif")
