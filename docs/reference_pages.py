@@ -79,7 +79,7 @@ def hints(member: Any) -> Iterator[Any]:
     """The types in the annotations of a function, or of a class, its public methods and properties."""
     if inspect.isclass(member):
         for name, value in vars(member).items():
-            function = getattr(value, "fget", value)  # of a property
+            function = getattr(value, "fget", getattr(value, "func", value))  # of a property, kept or not
             if inspect.isfunction(function) and not name.startswith("_"):
                 yield from hints(function)
     for hint in get_type_hints(member).values():

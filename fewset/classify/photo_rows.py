@@ -43,7 +43,7 @@ def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = Tru
     Two batches of decoded photos are in memory at most, each reduced to what the encoder needs. Thumbnails
     and fingerprints are for photos that a classifier keeps.
     """
-    look = partial(_look, size=encoder.input_size, thumbnails=thumbnails)
+    look = partial(look_at, size=encoder.input_size, thumbnails=thumbnails)
     pool = ThreadPoolExecutor(os.cpu_count())
     waiting = iter(photos)
     try:
@@ -54,29 +54,41 @@ def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = Tru
             following = list(islice(waiting, BATCH))
             coming = [pool.submit(look, photo) for photo in following]
             embedded = iter(encoder([each.image for each in looked if each.image is not None]))
-            for photo, seen in zip(batch, looked, strict=True):
-                features = (
-                    np.full(encoder.dim, np.nan, dtype=np.float32) if seen.image is None else next(embedded)
-                )
-                yield PhotoRow(photo.name, features, seen.thumbnail, seen.fingerprint, seen.problem)
+            for seen in looked:
+                yield seen.unreadable(encoder.dim) if seen.image is None else seen.row(next(embedded))
             batch = following
     finally:  # Ctrl-C, or a caller who has seen enough, must not wait for the rest of the photos
         pool.shutdown(cancel_futures=True)
 
 
-class _Look(NamedTuple):
+class Look(NamedTuple):
+    """A photo that is decoded and not yet embedded."""
+
+    name: str
     image: Image.Image | None
+    """None for a photo that cannot be read."""
     thumbnail: bytes = b""
     fingerprint: int = 0
     problem: str = ""
 
+    def row(self, features: Float32[np.ndarray, "D"]) -> PhotoRow:
+        """The photo with what the encoder made of its image."""
+        return PhotoRow(self.name, features, self.thumbnail, self.fingerprint, self.problem)
 
-def _look(photo: Photo, size: int, thumbnails: bool) -> _Look:
+    def unreadable(self, dim: int) -> PhotoRow:
+        """The row of a photo that has no image."""
+        return self.row(np.full(dim, np.nan, dtype=np.float32))
+
+
+def look_at(photo: Photo, size: int, thumbnails: bool = True) -> Look:
+    """Read and decode a photo, no larger than an encoder of that input size needs it."""
     try:
         image = decode_photo(photo.read(), size)
     except (BadImage, OSError, ValueError) as error:  # ValueError: a path that no system has
-        return _Look(None, problem=str(error))
-    return _Look(image, _thumbnail(image), fingerprint(image)) if thumbnails else _Look(image)
+        return Look(photo.name, None, problem=str(error))
+    if not thumbnails:
+        return Look(photo.name, image)
+    return Look(photo.name, image, _thumbnail(image), fingerprint(image))
 
 
 def _thumbnail(image: Image.Image) -> bytes:

@@ -1,0 +1,25 @@
+"""What `fewset serve` begins with: nothing, or the classifier of a file."""
+
+from pathlib import Path
+
+from fewset.classify.file import load_classifier
+from fewset.classify.learned import EncoderStamp
+from fewset.classify.transformer import chosen_encoder
+from fewset.classify.web.embedding_queue import EmbeddingQueue
+from fewset.classify.web.workbench import Workbench
+
+
+def open_workbench(
+    path: Path | None = None, encoder: str | None = None, device: str = "auto"
+) -> tuple[Workbench, EmbeddingQueue]:
+    """A workbench, and the queue in which photos for it are embedded. The encoder is loaded.
+
+    That of a file is found by the name that it has there, unless another place is given.
+    """
+    if path is None:
+        found = chosen_encoder(encoder or "auto", device)
+        return Workbench(EncoderStamp(found.id, found.digest)), EmbeddingQueue(found)
+    learned, share = load_classifier(path)
+    found = chosen_encoder(encoder or (learned.encoder.id if learned.encoder else "auto"), device)
+    learned.check_encoder(found)
+    return Workbench.opened(learned, EncoderStamp(found.id, found.digest), share), EmbeddingQueue(found)

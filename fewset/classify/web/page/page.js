@@ -1,0 +1,119 @@
+// The page: asks the server how things stand, and shows it. Each part of the page has a file of its own.
+
+import { byId, complain, make, say } from "./dom.js";
+import { ask, send } from "./server.js";
+import { addPhotos, showClasses, startClasses } from "./classes.js";
+import { showPicture } from "./picture.js";
+import { showTries, startTries, tryOut, verdict } from "./tries.js";
+import { showTrust, startTrust } from "./trust.js";
+import { startCamera } from "./camera.js";
+
+let running = null;
+let again = false;
+
+const page = {
+  state: { classes: [], trust: null },
+
+  /** Show how things stand now. Calls that come while one is under way are answered by one that follows. */
+  refresh() {
+    if (running) {
+      again = true;
+      return running;
+    }
+    running = (async () => {
+      try {
+        do {
+          again = false;
+          await show();
+        } while (again);
+      } catch (error) {
+        complain(error.message);
+      } finally {
+        running = null;
+      }
+    })();
+    return running;
+  },
+
+  /** Do something and show what came of it; whether it worked. */
+  async act(what) {
+    try {
+      await what();
+      byId("problem").hidden = true;
+      return true;
+    } catch (error) {
+      complain(error.message);
+      return false;
+    } finally {
+      await page.refresh();
+    }
+  },
+};
+
+async function show() {
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    const state = (page.state = await ask("/api/state"));
+    showActions(state);
+    showClasses(state);
+    showTrust(state);
+    await Promise.all([showTries(state), showPicture(state)]);
+  } finally {
+    document.body.removeAttribute("aria-busy");
+  }
+}
+
+function showActions(state) {
+  const undo = byId("undo");
+  undo.disabled = state.undo === null;
+  undo.title = state.undo ? `Undo ${state.undo} (Ctrl+Z)` : "Nothing to undo";
+  byId("made-with").textContent = `made with the encoder ${state.encoder}`;
+  const ready = Boolean(state.trust);
+  byId("downloads").replaceChildren(...state.downloads.map(({ name, title }) =>
+    make("button", { type: "button", class: name === "classifier" ? "primary" : null, disabled: !ready,
+      id: `download-${name}`, onclick: () => download(name) }, title)));
+}
+
+async function undo() {
+  let undone = "";
+  if (await page.act(async () => ({ undone } = await send("/api/undo")))) say(`Undone: ${undone}.`);
+}
+
+/** A link with the file, which says by an error of its own when there is none. */
+async function download(name) {
+  say("The download is being made.");
+  try {
+    const response = await fetch(`/api/downloads/${encodeURIComponent(name)}`);
+    if (!response.ok) throw new Error((await response.json()).detail);
+    const file = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? name;
+    const link = make("a", { href: URL.createObjectURL(await response.blob()), download: file });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    say(`${file} is downloaded.`);
+  } catch (error) {
+    complain(error.message);
+  }
+}
+
+async function photoTaken(file, label) {
+  if (!file) return;
+  if (label === null) await tryOut([file]);
+  else await addPhotos([{ file, label }]);
+}
+
+startClasses(page);
+startTries(page);
+startTrust(page);
+startCamera(photoTaken, verdict);
+byId("undo").addEventListener("click", undo);
+byId("problem-close").addEventListener("click", () => (byId("problem").hidden = true));
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input:not([type=checkbox]), select, textarea");
+  if (event.key === "z" && (event.ctrlKey || event.metaKey) && !typing && !document.querySelector("dialog[open]")) {
+    event.preventDefault();
+    if (!byId("undo").disabled) undo();
+  }
+});
+// What is dropped beside everything must not replace the page.
+for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
+page.refresh();

@@ -1,0 +1,55 @@
+"""The web page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.output import echo
+from fewset.cli.start import start
+
+PANEL = "Classify"
+commands = typer.Typer()
+
+
+@commands.command()
+def serve(
+    classifier: Annotated[Path | None, typer.Argument(help="A classifier to go on with.")] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Others than loopback need the printed token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8300,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="What turns photos into features; that of the classifier, if not given."),
+    ] = None,
+    label_studio: Annotated[
+        str | None,
+        typer.Option(help="The address of a Label Studio from which photos of tasks may be fetched."),
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """A page on which photos are sorted into classes, and new ones are tried. Stop it with Ctrl-C.
+
+    Example: `fewset serve my.fewset`
+    """
+    start(plugin)
+    from fewset.runtime.extras import import_extra
+
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        import_extra(module, "web")
+    from fewset.classify.web.opening import open_workbench
+    from fewset.classify.web.server import run
+
+    bench, queue = open_workbench(classifier, encoder, device)
+
+    def ready(address: str) -> None:
+        echo(f"fewset is at {address}")
+        echo("nothing is written to the disk: download the classifier before you stop it with Ctrl-C")
+        if open_browser:
+            typer.launch(address)
+
+    run(bench, queue, host=host, port=port, ready=ready, label_studio=label_studio)

@@ -1,0 +1,257 @@
+"""Hostile clients: another host, other sites, no token, too much, too slow, bombs. Clear answers, no harm."""
+
+import base64
+import io
+import struct
+import zlib
+from pathlib import Path
+from socket import gethostname
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fewset.classify.web.guard import Limits, is_loopback
+from tests.helpers.photos import photo
+from tests.helpers.web import client, files, teach
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8300", "127.0.0.1:9", "[::1]:8300", "LOCALHOST"])
+def test_own_names_are_answered(host: str) -> None:
+    with client() as opened:
+        assert opened.get("/api/state", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "192.168.1.5",
+        "",
+        "a@localhost",
+        "[::1",
+        "x:y:z",
+    ],
+)
+def test_another_host_is_refused(host: str) -> None:
+    with client() as opened:
+        answer = opened.get("/", headers={"host": host})
+        assert answer.status_code == 421
+        assert "not this server's" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://localhost:3000"},
+        {"origin": "http://["},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},  # a form that is sent
+    ],
+)
+def test_other_sites_change_nothing(headers: dict[str, str]) -> None:
+    with client() as opened:
+        teach(opened, 1)
+        for address, given in (
+            ("/api/undo", {}),
+            ("/api/photos", {"data": {"label": "x"}, "files": files("grass", 1)}),
+        ):
+            answer = opened.post(address, headers=headers, **given)
+            assert answer.status_code == 403
+        assert len(opened.get("/api/state").json()["classes"]) == 3
+
+
+def test_a_page_of_its_own_may_and_a_link_elsewhere_too() -> None:
+    with client() as opened:
+        own = {"origin": "http://localhost:8300", "sec-fetch-site": "same-origin"}
+        assert opened.post("/api/classes", json={"name": "a"}, headers=own).status_code == 204
+        followed = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+        assert opened.get("/", headers=followed).status_code == 200
+        shown = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+        assert opened.get("/api/photos/0/thumbnail", headers=shown).status_code == 403
+
+
+def test_the_browser_is_told_to_be_strict() -> None:
+    with client() as opened:
+        for address in ("/", "/api/state", "/nothing", "/static/page.js"):
+            headers = opened.get(address).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cross-origin-resource-policy"] == "same-origin"
+            assert "access-control-allow-origin" not in headers
+
+
+def test_the_token_is_needed_and_taken_in_four_ways() -> None:
+    with client(host="0.0.0.0", token="s3cret") as opened:
+        for address in ("/", "/api/state", "/openapi.json", "/static/page.js", "/health"):
+            assert opened.get(address).status_code == 401
+        for wrong in (
+            "Bearer wrong",
+            "Bearer ",
+            "Basic !!!",
+            "Basic " + base64.b64encode(b"s3cret").decode(),
+            "s3cret",
+        ):
+            assert opened.get("/api/state", headers={"authorization": wrong}).status_code == 401
+        assert opened.get("/?token=wrong").status_code == 401
+        assert opened.get("/", headers={"cookie": "fewset_token=wrong"}).status_code == 401
+        assert opened.get("/api/state", headers={"authorization": "Bearer s3cret"}).status_code == 200
+        basic = "Basic " + base64.b64encode(b"anybody:s3cret").decode()
+        assert opened.get("/health", headers={"authorization": basic}).status_code == 200
+        answer = opened.get("/?token=s3cret", follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        assert "HttpOnly" in answer.headers["set-cookie"]
+        assert opened.get("/api/state").status_code == 200  # by the cookie
+
+
+def test_numbers_are_hosts_where_others_may_come() -> None:
+    with client(host="0.0.0.0", token="s3cret") as opened:
+        key = {"authorization": "Bearer s3cret"}
+        assert opened.get("/health", headers={**key, "host": "192.168.1.5:8300"}).status_code == 200
+        assert opened.get("/health", headers={**key, "host": f"{gethostname()}:8300"}).status_code == 200
+        assert opened.get("/health", headers={**key, "host": "evil.example"}).status_code == 421
+    with client(host="photos.lan", token="s3cret") as opened:
+        assert opened.get("/health", headers={**key, "host": "photos.lan"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("127.0.0.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("127.9.9.9", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("x", False),
+    ],
+)
+def test_what_is_loopback(host: str, own: bool) -> None:
+    assert is_loopback(host) == own
+
+
+def test_large_bodies_are_refused_announced_or_not() -> None:
+    with client(limits=Limits(body=10_000)) as opened:
+        given = {"data": {"label": "grass"}, "files": [("photos", ("a.png", bytes(20_000)))]}
+        answer = opened.post("/api/photos", **given)
+        assert answer.status_code == 413
+        assert "10000 bytes" in answer.json()["detail"]
+        headers = {"content-type": "multipart/form-data; boundary=x"}
+        answer = opened.post("/api/photos", headers=headers, content=(bytes(1000) for _ in range(20)))
+        assert answer.status_code == 413
+        headers["content-length"] = "-5"
+        assert opened.post("/api/photos", headers=headers, content=b"").status_code == 400
+        assert opened.get("/api/state").json()["classes"] == []
+
+
+def test_all_bodies_together_are_bounded_and_counted_back() -> None:
+    with client(limits=Limits(bodies=4000)) as opened:
+        for _ in range(5):
+            assert opened.post("/api/classes/remove", json={"name": "a" * 100}).status_code == 400
+        answer = opened.post("/api/classes/remove", content=bytes(5000))
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"]
+        assert opened.post("/api/classes", json={"name": "a"}).status_code == 204
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG file of a few bytes that says that it has so many pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(bytes(10_000_000))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("size", [(60_000, 60_000), (12_000, 9_000), (2**31 - 1, 1)])
+def test_bombs_are_not_decoded(size: tuple[int, int]) -> None:
+    with client() as opened:
+        teach(opened, 1)
+        for address, data in (("/api/photos", {"label": "grass"}), ("/api/classify", {})):
+            answer = opened.post(address, data=data, files=[("photos", ("b.png", bomb(*size)))])
+            assert answer.status_code == 400
+            assert "bomb" in answer.json()["detail"] or "exceeds limit" in answer.json()["detail"]
+
+
+def test_mutated_photos_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of real files changed, cut and joined: an answer or a reason each time, and no file anywhere."""
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    originals = []
+    for kind in ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP"):
+        buffer = io.BytesIO()
+        photo("grass", 1).save(buffer, kind)
+        originals.append(buffer.getvalue())
+    with client() as opened:
+        teach(opened, 1)
+        for number in range(30):
+            mutated = []
+            for original in originals:
+                data = np.frombuffer(original, np.uint8).copy()
+                places = generator.integers(0, len(data), generator.integers(1, 9))
+                data[places] = generator.integers(0, 256, len(places))
+                cut = data[: generator.integers(1, len(data))] if number % 3 == 0 else data
+                mutated.append(("photos", ("../../x.jpg", cut.tobytes())))
+            answer = opened.post("/api/classify", files=mutated)
+            assert answer.status_code in (200, 400)
+            if answer.status_code == 200:
+                for each in answer.json()["answers"]:
+                    assert each["name"] == "x.jpg"
+                    assert bool(each["problem"]) != bool(each["label"])
+        assert opened.get("/api/state").status_code == 200
+    assert list(tmp_path.iterdir()) == []
+
+
+SCRIPT = "<script>document.title='owned'</script>"
+
+
+def test_names_go_nowhere_but_into_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with client() as opened:
+        teach(opened, 1)
+        for label in (
+            SCRIPT,
+            "../../../tmp/owned",
+            "/etc/passwd",
+            "a\\..\\b",
+            "${jndi:ldap://x}",
+            "%2e%2e%2f",
+        ):
+            given = [("photos", (f"{label}.png", files("grass", 5)[0][1][1]))]
+            answer = opened.post("/api/photos", data={"label": label}, files=given)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "application/json"
+        names = [each["name"] for each in opened.get("/api/state").json()["classes"]]
+        assert SCRIPT in names
+        assert opened.get("/api/downloads/classifier").status_code == 200
+        for name in ("../../etc/passwd", "..%2f..%2fetc", SCRIPT, "classifier/../x"):
+            assert opened.get(f"/api/downloads/{name}").status_code == 404
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_form_and_no_json_is_refused() -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, "PNG")
+    with client() as opened:
+        broken = {"content-type": "multipart/form-data; boundary=x"}
+        assert opened.post("/api/photos", headers=broken, content=b"--x\r\nnothing").status_code in (400, 422)
+        assert opened.post("/api/photos", content=buffer.getvalue()).status_code == 422
+        assert opened.post("/api/photos", data={"label": "a"}, files=[("photos", ("", b""))]).status_code in (
+            400,
+            422,
+        )
+        assert opened.post("/api/classes", content=b"{" * 5000).status_code == 422
+        assert opened.post("/api/photos/move", json={"photos": [-1], "label": "a"}).status_code == 422
+        assert opened.post("/api/photos/move", json={"photos": [2**60], "label": "a"}).status_code == 422
+        assert opened.post("/api/reject", content=b'{"share": NaN}').status_code == 422
+        many = [("photos", (f"{number}.png", b"x")) for number in range(1001)]
+        assert opened.post("/api/classify", files=many).status_code in (400, 422)
