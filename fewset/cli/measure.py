@@ -38,7 +38,7 @@ def measure(
     The sets are embedded once; their features are kept beside the imported sets. The page is named after the
     folder of the results, and lies beside it.
 
-    Example: `fewset measure docs/classifier/plan.toml --data /work/shared/data`
+    Example: `fewset measure docs/classifier/plan.toml --data ../shared/data`
     """
     start(plugin)
     from fewset.classify.measure.measurement import measure_set, read_plan, write_measurement

@@ -1,5 +1,6 @@
 """Score a run by a protocol and write the result: its file, the value of each task, a few example tasks."""
 
+import os
 import shlex
 import sys
 import time
@@ -186,9 +187,19 @@ def command_line() -> str:
     """The command of this process, for files that say how they were made.
 
     Under `python -m fewset`, and so under torchrun, the program's name is that of a file in the package.
+    Paths are relative to where the command ran: files are handed on, and need not tell whose machine it was.
     """
     program = Path(sys.argv[0]).name
-    return shlex.join(["fewset" if program == "__main__.py" else program, *sys.argv[1:]])
+    words = [_without_machine(word) for word in sys.argv[1:]]
+    return shlex.join(["fewset" if program == "__main__.py" else program, *words])
+
+
+def _without_machine(word: str) -> str:
+    """A word of a command; an absolute path, alone or as in --out=PATH, from where the command ran."""
+    option, equals, value = word.partition("=")
+    if equals and option.startswith("-"):
+        return f"{option}={_without_machine(value)}"
+    return os.path.relpath(word) if Path(word).is_absolute() else word
 
 
 def _stem(result: Result) -> str:

@@ -18,6 +18,7 @@ from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols import PROTOCOLS
 from fewset.evaluation.protocols.transductive import VARIANTS
 from fewset.evaluation.scoring import evaluate
+from fewset.experiments.evaluate import command_line
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_digest
 from fewset.experiments.result import read_result
@@ -369,3 +370,20 @@ def test_tasks_are_checked_before_the_first_step(
     with pytest.raises(UserError, match=message):
         execute(parse_recipe(table), "train", run.parent / "fresh")
     assert not (run.parent / "fresh").exists()
+
+
+def test_a_recorded_command_does_not_tell_whose_machine_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    words = [
+        "eval",
+        str(tmp_path / "runs/a b"),
+        f"--data={tmp_path}/here/set",
+        "--set",
+        "train.init=pre",
+        "-5/3",
+    ]
+    monkeypatch.setattr("sys.argv", ["/home/ann/.venv/bin/fewset", *words])
+    assert command_line() == "fewset eval '../runs/a b' --data=set --set train.init=pre -5/3"
