@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
 # Without the flags about networking Chromium asks hosts of its maker at every start.
@@ -32,11 +33,10 @@ FLAGS = [
 @contextmanager
 def launched() -> Iterator[Any]:
     """A headless Chromium, or a skipped test where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="install playwright: pip install 'fewset[dev]'")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("there is no Chromium; install it: apt-get install chromium")
-    with api.sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         try:
             yield browser

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import hypothesis
 import pytest
+import schemathesis
 import torch
 
 from fewset.classify.photo_rows import photo_rows
@@ -14,9 +16,6 @@ from fewset.classify.web.server import application
 from fewset.classify.web.workbench import Workbench
 from tests.helpers.photos import CLASSES, photo
 from tests.helpers.web import STAMP, TINY
-
-schemathesis = pytest.importorskip("schemathesis", reason="install schemathesis: pip install 'fewset[dev]'")
-hypothesis = pytest.importorskip("hypothesis", reason="install hypothesis: pip install 'fewset[dev]'")
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import sys
 import zlib
 
 import numpy as np
+import pillow_heif
 import pytest
 from jaxtyping import UInt8
 from PIL import Image
@@ -299,7 +300,7 @@ def test_arrays_that_are_no_images(array: object) -> None:
 @pytest.fixture
 def heif() -> None:
     """Pillow writes HEIC files."""
-    pytest.importorskip("pillow_heif", reason="install fewset[heic]").register_heif_opener()
+    pillow_heif.register_heif_opener()
 
 
 @pytest.mark.usefixtures("heif")
