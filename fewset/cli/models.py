@@ -1,4 +1,4 @@
-"""Models: their sizes, their weights, their embeddings."""
+"""Models: the methods, their sizes, their weights, their embeddings."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,24 @@ from fewset.cli.start import start
 
 PANEL = "Models"
 commands = typer.Typer()
+
+
+@commands.command()
+def methods(plugin: PluginOption = None) -> None:
+    """The methods there are: adapters and heads, any of which a recipe may combine, and MAML.
+
+    Example: `fewset methods`
+    """
+    start(plugin)
+    from fewset.models.methods import list_methods
+
+    table, place = make_table("name", "kind", "needs", "paper"), ""
+    for part, name, about in list_methods():
+        if place != (place := part):
+            table.add_section()
+            table.add_row(f"[bold]{place}[/bold]")
+        table.add_row(name, about.kind, ", ".join(about.needs()), f"{about.paper}: {about.summary}")
+    console.print(table)
 
 
 @commands.command()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fewset.models.about import About
 from fewset.models.task_model import Capabilities, TaskModel, taken_by
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import class_major_labels
@@ -69,6 +70,13 @@ class MamlModel(TaskModel):
     the support and its query alone, as with the other methods. A `transductive` model takes those of the
     images at hand, as MAML is usually run: of the support in the inner loop, of all queries after it.
     """
+
+    about = About(
+        "gradient steps on the support adapt the whole network",
+        paper="MAML, Finn et al., ICML 2017",
+        takes="images",
+        trained=True,
+    )
 
     def __init__(self, backbone: nn.Module, config: MamlConfig, transductive: bool = False) -> None:
         super().__init__(backbone)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from fewset.models.about import about_of
 from fewset.models.layers.folding import fold
 from fewset.models.task_model import Capabilities, TaskModel, taken_by
 from fewset.runtime.errors import UserError, refuse_unknown
@@ -31,7 +32,7 @@ class FewShotModel(TaskModel):
         test_time_flip: Outside training, embed each image and its mirror image, and take the mean.
 
     Raises:
-        ValueError: `average` is neither "pre" nor "post".
+        ValueError: `average` is neither "pre" nor "post", or the head says that it follows no adapter.
 
     Example:
         >>> import fewset
@@ -57,6 +58,11 @@ class FewShotModel(TaskModel):
     ) -> None:
         super().__init__(backbone)
         refuse_unknown("average", average, get_args(Average))
+        if about_of(head).alone and getattr(adapter, "adapts", True):
+            raise UserError(
+                f"{type(head).__name__} cannot follow an adapter: {about_of(head).alone}; take the adapter "
+                "'identity' or another head"
+            )
         self.adapter, self.head = adapter, head
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
 

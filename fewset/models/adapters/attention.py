@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.models.about import About
 from fewset.models.adapters import register_adapter
 from fewset.runtime.errors import UserError
 
@@ -66,6 +67,8 @@ class Attention(nn.Module):
     With `zero_start` W_FC begins as zero, so that what is learned starts from the LayerNorm of the
     embeddings: for weights that are good without an adapter, where a random one first has to be unlearned.
     """
+
+    about = About("self-attention over the set", paper="FEAT, Ye et al., CVPR 2020", trained=True)
 
     def __init__(
         self,

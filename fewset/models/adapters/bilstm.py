@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.models.about import About
 from fewset.models.adapters import register_adapter
 from fewset.runtime.errors import UserError
 
@@ -16,6 +17,10 @@ class BiLSTM(nn.Module):
     through the backward direction. The initial state is zero; the authors' published code draws a random
     one at every call, so that two evaluations of one task differ.
     """
+
+    about = About(
+        "a bidirectional LSTM over the set, in its order", paper="Ye et al., CVPR 2020", trained=True
+    )
 
     equivariant = False
 

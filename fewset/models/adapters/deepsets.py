@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.models.about import About
 from fewset.models.adapters import register_adapter
 from fewset.runtime.errors import UserError, refuse_unknown
 
@@ -42,6 +43,8 @@ class DeepSets(nn.Module):
     embeddings and applies h to the result, and its maximum is never below 0, because it excludes an item by
     multiplying it with 0.
     """
+
+    about = About("each item with a pool of the others", paper="Ye et al., CVPR 2020", trained=True)
 
     def __init__(self, dim: int, pool: str = "max", as_published: bool = False) -> None:
         super().__init__()

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from fewset.models.about import About
 from fewset.models.adapters import register_adapter
 from fewset.models.similarity import negative_squared_euclidean
 from fewset.runtime.errors import refuse_unknown
@@ -44,6 +45,8 @@ class GCN(nn.Module):
     added and the last ReLU is missing. (Theirs normalises as D^-1 (A + I), which is the same for a label
     graph.) The dropout after the first propagation is theirs, too, and is not in the paper.
     """
+
+    about = About("a graph convolution over the set", paper="Ye et al., CVPR 2020", trained=True)
 
     uses_labels = True
 

@@ -2,9 +2,13 @@
 
 A head is built as `Head(dim, **options)` and called as `head(support, query, mask)`. `support` holds one
 row a class where the model averages before the adaptation, and one a shot where it averages after it
-(`mask` marks the rows that count when shots differ by class). Heads that look at single shots want
-`average="post"`; their docstrings say so. Every head has the attribute `similarity`, with which the
-contrastive term of the training compares; one that is built with a `temperature` keeps it under that name.
+(`mask` marks the rows that count when shots differ by class). Every head has the attribute `similarity`,
+with which the contrastive term of the training compares; one that is built with a `temperature` keeps it
+under that name.
+
+The class attribute `about` says in a line what the head is, whose it is and what it needs
+(`fewset.models.about`): heads that look at single shots want `average="post"`, for instance. One with
+`equivariant = False` says that it depends on the order of the classes.
 
 A head that takes something from the training features without a gradient has a method `fit(features)`
 (`FittedHead`), to be called once before use; what it learns is part of the state dict.

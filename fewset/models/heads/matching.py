@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.similarity import cosine, one_sided_cosine
 
@@ -20,6 +21,10 @@ class MatchingHead(SimilarityHead):
     differs from the paper by the length of each query alone; with more shots it is a comparison with the
     mean of the normalised shots rather than with the nearest of them.
     """
+
+    about = About(
+        "attention to every shot", paper="Matching Networks, Vinyals et al., NeurIPS 2016", every_shot=True
+    )
 
     def __init__(self, dim: int, temperature: float = 1.0, as_published: bool = False) -> None:
         super().__init__(dim, one_sided_cosine if as_published else cosine, temperature)

@@ -3,6 +3,7 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.similarity import find_similarity
 from fewset.runtime.errors import UserError
@@ -17,6 +18,13 @@ class SemiPrototypeHead(SimilarityHead):
     class's mean by that share, beside the shots that count 1 each. So it wants `average="post"`, else the
     shots of a class together count 1. `steps` refinements; none is the prototype head.
     """
+
+    about = About(
+        "class means refined with the queries by soft k-means",
+        paper="Semi-ProtoNet, Ren et al., ICLR 2018",
+        kind="transductive",
+        every_shot=True,
+    )
 
     def __init__(
         self, dim: int, similarity: str = "euclidean", temperature: float = 1.0, steps: int = 1

@@ -3,6 +3,7 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.layers.transform import transformed, unset_mean
 from fewset.models.similarity import negative_squared_euclidean
@@ -16,6 +17,13 @@ class SimpleShotHead(SimilarityHead):
     `transform` is applied to every feature before the centroids are taken: "none", "l2n" (length 1) or
     "cl2n" (less the mean of the training features, then length 1). For "cl2n" call `fit` once.
     """
+
+    about = About(
+        "the nearest centroid of centred features of length 1",
+        paper="SimpleShot, Wang et al., 2019",
+        every_shot=True,
+        fitted=True,
+    )
 
     mean: Tensor | None
 

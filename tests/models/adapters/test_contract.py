@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fewset.models.about import about_of
 from fewset.models.adapters import ADAPTERS, count_parameters, register_adapter
 from fewset.runtime.errors import UserError
 
@@ -203,3 +204,11 @@ def test_a_name_is_registered_once():
         @register_adapter("attention")
         class Another(nn.Module):
             pass
+
+
+@every_adapter
+def test_says_what_it_is_and_whether_it_learns(name: str, options: dict[str, Any]) -> None:
+    said = about_of(ADAPTERS[name])
+    assert said.summary
+    assert said.paper
+    assert said.trained == (count_parameters(build(name, options)) > 0)

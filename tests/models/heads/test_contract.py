@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fewset.models.about import about_of
 from fewset.models.heads import HEADS
 from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, QUERIES, SHOT, TASKS, WAY, inputs, normal, uneven_mask
@@ -39,8 +40,11 @@ def build(name: str, options: dict[str, Any], dtype: torch.dtype = torch.float64
 
 
 every_head = parametrize(VARIANTS)
-every_head_without_weights = parametrize(
-    [(name, options) for name, options in VARIANTS if not list(build(name, options).parameters())]
+every_head_of_use_untrained = parametrize(
+    [(name, options) for name, options in VARIANTS if not about_of(HEADS[name]).trained]
+)
+every_equivariant_head = parametrize(
+    [(name, options) for name, options in VARIANTS if getattr(HEADS[name], "equivariant", True)]
 )
 every_head_with_a_temperature = parametrize(
     [
@@ -66,7 +70,7 @@ def test_any_way_shot_and_type_and_the_inputs_stay(name, options, way, shot, que
     torch.testing.assert_close((support, query), before, rtol=0, atol=0)
 
 
-@every_head
+@every_equivariant_head
 def test_permuting_the_classes_permutes_the_logits(name, options):
     head, (support, query) = build(name, options), inputs()
     order = torch.tensor([4, 2, 0, 1, 3])
@@ -116,6 +120,29 @@ def test_tasks_never_influence_each_other(name, options):
 
 
 @every_head
+def test_queries_influence_each_other_in_a_transductive_head_alone(name, options):
+    head, (support, query) = build(name, options), inputs()
+    alone = head(support, query)[:, :3]
+    query[:, 3:] += 1.5
+    others_matter = not torch.allclose(head(support, query)[:, :3], alone)
+    assert others_matter == (about_of(head).kind == "transductive")
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_says_what_it_is_and_needs(name):
+    """In words; and where it says that it looks at single shots, their mean does not do."""
+    said, (support, query) = about_of(HEADS[name]), inputs()
+    assert said.summary
+    assert said.paper
+    assert said.fitted == hasattr(HEADS[name], "fit")
+    heads = [build(member, options) for member, options in VARIANTS if member == name]
+    assert any(list(head.parameters()) for head in heads) or not said.trained
+    means = support.mean(dim=2, keepdim=True)
+    seen = [not torch.allclose(head(means, query), head(support, query)) for head in heads]
+    assert any(seen) == said.every_shot
+
+
+@every_head
 def test_evaluating_twice_is_identical_and_leaves_no_trace(name, options):
     head, (support, query) = build(name, options), inputs()
     state = {key: value.clone() for key, value in head.state_dict().items()}
@@ -136,7 +163,7 @@ def test_gradients_reach_support_and_queries_and_every_parameter(name, options):
         assert tensor.grad.any(), key
 
 
-@every_head_without_weights
+@every_head_of_use_untrained
 def test_separable_data_is_classified_rightly(name, options):
     """Class n lies around its own axis, every class as far from the training mean as any other."""
     centres = 3 * torch.eye(WAY, DIM, dtype=torch.float64)
