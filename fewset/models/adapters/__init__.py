@@ -10,6 +10,9 @@ An adapter is built as `Adapter(dim, **options)` and called as `adapter(items, c
 An adapter with the class attribute `uses_labels = True` is also given `labels` (B, S), the class of each
 item within its set. One with `equivariant = False` says that it depends on the order of the set, and one with
 `adapts = False` that it leaves the items as they are.
+
+An adapter may take the options `residual` (what it makes is added to the items) and `zero_start` (with
+`residual`, where it has that option, the adapter is the identity before its first training step).
 """
 
 from collections.abc import Callable
@@ -61,6 +64,12 @@ def register_adapter(name: str) -> Callable[[Registered], Registered]:
         ...         return items - self.amount * items.mean(dim=1, keepdim=True)
     """
     return ADAPTERS.register(name)
+
+
+def start_from_zero(layer: nn.Module) -> None:
+    """Set the weights of a layer to zero: what it makes is nothing at first, and it still learns."""
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.models.about import About
-from fewset.models.adapters import register_adapter
+from fewset.models.adapters import register_adapter, start_from_zero
 from fewset.runtime.errors import UserError
 
 
@@ -17,13 +17,21 @@ class AttentionLayer(nn.Module):
 
     As in the authors' runs: no bias in W_Q, W_K, W_V; a bias in W_FC; post-norm. Each head has the full
     width `dim`, so one head gives the paper's number of parameters (16,576 at 64-d).
+
+    With `residual` ψ = φ + dropout(W_FC attention(LayerNorm(φ))), with the same parameters.
     """
 
     def __init__(
-        self, dim: int, heads: int, attention_dropout: float, dropout: float, zero_start: bool
+        self,
+        dim: int,
+        heads: int,
+        attention_dropout: float,
+        dropout: float,
+        zero_start: bool,
+        residual: bool,
     ) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.residual = heads, residual
         self.attention_dropout = attention_dropout
         self.to_query = nn.Linear(dim, heads * dim, bias=False)
         self.to_key = nn.Linear(dim, heads * dim, bias=False)
@@ -35,10 +43,18 @@ class AttentionLayer(nn.Module):
             nn.init.normal_(projection.weight, std=sqrt(2 / (dim + dim)))
         nn.init.xavier_normal_(self.to_output.weight)
         if zero_start:
-            nn.init.zeros_(self.to_output.weight)
-            nn.init.zeros_(self.to_output.bias)
+            start_from_zero(self.to_output)
 
     def forward(
+        self, items: Float[Tensor, "B S D"], attended: Float[Tensor, "B P D"]
+    ) -> Float[Tensor, "B S D"]:
+        if self.residual:
+            result: Tensor = items + self._added(self.norm(items), self.norm(attended))
+        else:
+            result = self.norm(items + self._added(items, attended))
+        return result
+
+    def _added(
         self, items: Float[Tensor, "B S D"], attended: Float[Tensor, "B P D"]
     ) -> Float[Tensor, "B S D"]:
         query, key, value = (
@@ -52,9 +68,8 @@ class AttentionLayer(nn.Module):
         values = F.scaled_dot_product_attention(
             query, key, value, dropout_p=self.attention_dropout if self.training else 0.0
         )
-        adapted = self.dropout(self.to_output(values.transpose(1, 2).flatten(2)))
-        result: Tensor = self.norm(items + adapted)
-        return result
+        added: Tensor = self.dropout(self.to_output(values.transpose(1, 2).flatten(2)))
+        return added
 
 
 @register_adapter("attention")
@@ -64,8 +79,12 @@ class Attention(nn.Module):
     So the context is adapted from layer to layer like the items; the last layer, whose context rows nobody
     reads, adapts the items alone.
 
-    With `zero_start` W_FC begins as zero, so that what is learned starts from the LayerNorm of the
-    embeddings: for weights that are good without an adapter, where a random one first has to be unlearned.
+    Two options are not the paper's; both are for weights that are good without an adapter, where a random
+    one first has to be unlearned:
+
+    * `zero_start`: W_FC begins as zero, so that what is learned starts from the LayerNorm of the embeddings.
+    * `residual`: the attention sees the LayerNorm of the embeddings, and what comes out is added to the
+      embeddings themselves. With `zero_start` this is the identity at the start.
     """
 
     about = About("self-attention over the set", paper="FEAT, Ye et al., CVPR 2020", trained=True)
@@ -78,12 +97,14 @@ class Attention(nn.Module):
         attention_dropout: float = 0.1,
         dropout: float = 0.5,
         zero_start: bool = False,
+        residual: bool = False,
     ) -> None:
         super().__init__()
         if heads < 1 or layers < 1:
             raise UserError(f"attention needs at least 1 head and 1 layer, got {heads} and {layers}")
         self.layers = nn.ModuleList(
-            AttentionLayer(dim, heads, attention_dropout, dropout, zero_start) for _ in range(layers)
+            AttentionLayer(dim, heads, attention_dropout, dropout, zero_start, residual)
+            for _ in range(layers)
         )
 
     def forward(

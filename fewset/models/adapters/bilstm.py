@@ -16,6 +16,9 @@ class BiLSTM(nn.Module):
     The result depends on the order of the set. The context is read after the items, so it reaches them
     through the backward direction. The initial state is zero; the authors' published code draws a random
     one at every call, so that two evaluations of one task differ.
+
+    With `zero_start`, which is not the paper's, the weights of the candidates for the cells begin as zero, so
+    the cells stay empty and the function is the identity at the start.
     """
 
     about = About(
@@ -24,11 +27,14 @@ class BiLSTM(nn.Module):
 
     equivariant = False
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, zero_start: bool = False) -> None:
         super().__init__()
         if dim % 2:
             raise UserError(f"bilstm needs an even embedding size, got {dim}: each direction makes one half")
         self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
+        if zero_start:
+            for parameter in self.lstm.parameters():  # four parts each: input, forget, candidate, output
+                nn.init.zeros_(parameter.data.chunk(4)[2])
 
     def forward(
         self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.models.about import About
-from fewset.models.adapters import register_adapter
+from fewset.models.adapters import register_adapter, start_from_zero
 from fewset.runtime.errors import UserError, refuse_unknown
 
 
@@ -42,11 +42,16 @@ class DeepSets(nn.Module):
     `as_published` is the arithmetic of the authors' code, which differs in two ways: it pools the
     embeddings and applies h to the result, and its maximum is never below 0, because it excludes an item by
     multiplying it with 0.
+
+    With `zero_start`, which is not the paper's, the last layer of g begins as zero, so the function is the
+    identity at the start.
     """
 
     about = About("each item with a pool of the others", paper="Ye et al., CVPR 2020", trained=True)
 
-    def __init__(self, dim: int, pool: str = "max", as_published: bool = False) -> None:
+    def __init__(
+        self, dim: int, pool: str = "max", as_published: bool = False, zero_start: bool = False
+    ) -> None:
         super().__init__()
         refuse_unknown("pool", pool, POOLS)
         if as_published and pool != "max":
@@ -56,6 +61,8 @@ class DeepSets(nn.Module):
         self.pool, self.as_published = POOLS[pool], as_published
         self.h = nn.Sequential(nn.Linear(dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
         self.g = nn.Sequential(nn.Linear(2 * dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
+        if zero_start:
+            start_from_zero(self.g[-1])
 
     def forward(
         self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None

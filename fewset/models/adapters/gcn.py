@@ -6,9 +6,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from fewset.models.about import About
-from fewset.models.adapters import register_adapter
+from fewset.models.adapters import register_adapter, start_from_zero
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import refuse_unknown
+from fewset.runtime.errors import UserError, refuse_unknown
 
 
 def label_graph(labels: Int[Tensor, "B S"]) -> Bool[Tensor, "B S S"]:
@@ -41,9 +41,13 @@ class GCN(nn.Module):
       have no edges either, so the context changes nothing.
     * "similarity": `similarity_graph` over the items and the context. Labels are not used.
 
-    `as_published` is the arithmetic of the authors' code, ψ = φ + S ReLU(S Φ W₁ + b₁) W₂ + b₂: the input is
-    added and the last ReLU is missing. (Theirs normalises as D^-1 (A + I), which is the same for a label
-    graph.) The dropout after the first propagation is theirs, too, and is not in the paper.
+    `residual` is ψ = φ + S ReLU(S Φ W₁ + b₁) W₂ + b₂: the input is added and the last ReLU is missing. This
+    is the arithmetic of the authors' code, so `as_published` says the same. (Theirs normalises as
+    D^-1 (A + I), which is the same for a label graph.) The dropout after the first propagation is theirs,
+    too, and is not in the paper.
+
+    `zero_start`, which is in neither, goes with `residual`: W₂ and b₂ begin as zero, so the function is the
+    identity at the start.
     """
 
     about = About("a graph convolution over the set", paper="Ye et al., CVPR 2020", trained=True)
@@ -51,13 +55,23 @@ class GCN(nn.Module):
     uses_labels = True
 
     def __init__(
-        self, dim: int, graph: str = "labels", dropout: float = 0.5, as_published: bool = False
+        self,
+        dim: int,
+        graph: str = "labels",
+        dropout: float = 0.5,
+        as_published: bool = False,
+        residual: bool = False,
+        zero_start: bool = False,
     ) -> None:
         super().__init__()
         refuse_unknown("graph", graph, ("labels", "similarity"))
-        self.graph, self.as_published = graph, as_published
+        self.graph, self.residual = graph, residual or as_published
+        if zero_start and not self.residual:
+            raise UserError("zero_start of gcn needs residual = true: the paper's formula has no such start")
         self.first, self.second = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
         self.dropout = nn.Dropout(dropout)
+        if zero_start:
+            start_from_zero(self.second)
 
     def forward(
         self,
@@ -76,4 +90,4 @@ class GCN(nn.Module):
         spread = scale * edges * scale.mT
         hidden = self.dropout(F.relu(self.first(spread @ nodes)))
         adapted: Tensor = self.second(spread @ hidden)[:, : items.shape[1]]
-        return items + adapted if self.as_published else F.relu(adapted)
+        return items + adapted if self.residual else F.relu(adapted)

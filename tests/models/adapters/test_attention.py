@@ -25,10 +25,10 @@ def rows(count: int, seed: int) -> torch.Tensor:
     return torch.randn(SETS, count, DIM, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def naive_layer(layer, heads: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """One set: LN(φ + W_FC [head₁; head₂; …]), each head as wide as the embedding."""
+def naive_added(layer, heads: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """One set: W_FC [head₁; head₂; …], each head as wide as the embedding."""
     weights = {name: value.detach().numpy() for name, value in layer.state_dict().items()}
-    adapted = np.empty_like(queries)
+    added = np.empty_like(queries)
     for i, item in enumerate(queries):
         joined = []
         for head in range(heads):
@@ -37,10 +37,15 @@ def naive_layer(layer, heads: int, queries: np.ndarray, keys: np.ndarray) -> np.
             scores = np.exp([(w_q @ item) @ (w_k @ other) / math.sqrt(DIM) for other in keys])
             share = scores / scores.sum()
             joined.append(sum(a * (w_v @ other) for a, other in zip(share, keys, strict=True)))
-        total = item + weights["to_output.weight"] @ np.concatenate(joined) + weights["to_output.bias"]
-        normed = (total - total.mean()) / np.sqrt(total.var() + 1e-5)
-        adapted[i] = normed * weights["norm.weight"] + weights["norm.bias"]
-    return adapted
+        added[i] = weights["to_output.weight"] @ np.concatenate(joined) + weights["to_output.bias"]
+    return added
+
+
+def naive_layer(layer, heads: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """One set: LN(φ + what is added)."""
+    total = queries + naive_added(layer, heads, queries, keys)
+    normed = (total - total.mean(axis=1, keepdims=True)) / np.sqrt(total.var(axis=1, keepdims=True) + 1e-5)
+    return normed * layer.norm.weight.detach().numpy() + layer.norm.bias.detach().numpy()
 
 
 @pytest.mark.parametrize(("heads", "layers"), [(1, 1), (2, 1), (1, 3), (3, 2)])
@@ -88,6 +93,17 @@ def test_a_zero_start_is_the_layer_norm_of_the_items_and_can_learn():
     torch.testing.assert_close(adapted, torch.nn.functional.layer_norm(items, (DIM,)))
     (adapted * rows(SIZE, 3)).sum().backward()
     assert adapter.layers[0].to_output.weight.grad.abs().min() > 0
+
+
+def test_residual_equals_the_loop():
+    """φ + W_FC attention(LN(φ)): what the paper's layer adds before its norm, from normed rows."""
+    adapter, items, context = build(residual=True), rows(SIZE, 1), rows(CONTEXT, 2)
+    norm = adapter.layers[0].norm
+    adapted = adapter(items, context).detach()
+    for one in range(SETS):
+        normed = norm(torch.cat([items[one], context[one]])).detach().numpy()
+        added = naive_added(adapter.layers[0], 1, normed[:SIZE], normed)
+        np.testing.assert_allclose(adapted[one], items[one].numpy() + added, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [{"heads": 0}, {"layers": 0}])

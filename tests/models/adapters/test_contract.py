@@ -1,5 +1,6 @@
 """What every set-to-set function must do. A newly registered one is tested here without being named."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -19,7 +20,21 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in ADAPTERS] +
     ("deepsets", {"as_published": True}),
     ("gcn", {"graph": "similarity"}),
     ("gcn", {"as_published": True}),
+    ("attention", {"residual": True}),
 ]
+
+
+def zero_starts() -> list[tuple[str, dict[str, Any]]]:
+    """Every adapter that has the option, as the identity at the start."""
+    options = {name: inspect.signature(ADAPTERS[name]).parameters for name in ADAPTERS}
+    return [
+        (name, {"zero_start": True, **({"residual": True} if "residual" in has else {})})
+        for name, has in options.items()
+        if "zero_start" in has
+    ]
+
+
+ZERO_STARTS = [*zero_starts(), ("attention", {"zero_start": True, "residual": True, "heads": 2, "layers": 3})]
 
 
 def parametrize(variants: list[tuple[str, dict[str, Any]]]) -> pytest.MarkDecorator:
@@ -160,6 +175,44 @@ def test_gradients_reach_every_parameter_and_the_items(name, options, training):
         assert tensor.grad is not None, key
         assert tensor.grad.isfinite().all(), key
         assert tensor.grad.any(), key
+
+
+def test_all_that_adapt_have_a_zero_start():
+    assert {name for name, _ in ZERO_STARTS} == set(ADAPTERS) - {"identity"}
+
+
+@parametrize(ZERO_STARTS)
+@with_and_without_context
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+def test_a_zero_start_is_the_identity(name, options, use_context, training):
+    items, context, labels = inputs(use_context=use_context)
+    adapter = build(name, options).train(training)
+    assert torch.equal(call(adapter, items, context, labels), items)
+
+
+@parametrize(ZERO_STARTS)
+def test_two_steps_from_a_zero_start_reach_every_parameter(name, options):
+    """The first step moves what is zero, the second all the rest."""
+    adapter = build(name, options)
+    before = {key: tensor.clone() for key, tensor in adapter.named_parameters()}
+    items, context, labels = inputs()
+    weight = torch.randn(items.shape, generator=torch.Generator().manual_seed(0), dtype=items.dtype)
+    optimiser = torch.optim.SGD(adapter.parameters(), lr=0.1)
+    for _ in range(2):
+        optimiser.zero_grad()
+        (call(adapter, items, context, labels) * weight).sum().backward()
+        optimiser.step()
+    unmoved = [key for key, tensor in adapter.named_parameters() if torch.equal(tensor, before[key])]
+    assert not unmoved
+
+
+@parametrize(ZERO_STARTS)
+def test_a_zero_start_draws_what_it_keeps_as_without(name, options):
+    """So two runs of a seed that differ in this option alone share all other weights."""
+    started = build(name, options).state_dict()
+    plain = build(name, {**options, "zero_start": False}).state_dict()
+    kept = {key: (started[key] == plain[key]) | (started[key] == 0) for key in plain}
+    assert all(same.all() for same in kept.values())
 
 
 @every_adapter
