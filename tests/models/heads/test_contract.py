@@ -21,6 +21,8 @@ VARIANTS: list[Variant] = [(name, {}) for name in HEADS] + [
     ("simple_shot", {"transform": "l2n"}),
     ("simple_shot", {"transform": "cl2n"}),
     ("semi_prototype", {"similarity": "cosine", "steps": 3}),
+    ("laplacian_shot", {"rectify": False}),
+    ("tim", {"solver": "gradient", "steps": 20}),
 ]
 
 

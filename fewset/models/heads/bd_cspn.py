@@ -1,0 +1,72 @@
+"""BD-CSPN's head: prototypes rectified by the queries that are surely theirs."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.about import About
+from fewset.models.heads import register_head
+from fewset.models.layers.task_rows import TaskRows, mixtures, task_rows
+from fewset.models.similarity import cosine
+from fewset.runtime.errors import UserError
+
+
+@register_head("bd_cspn")
+class BdCspnHead(nn.Module):
+    """Bias-diminished cosine prototypes (Liu et al., 2020); `average="post"`.
+
+    All features have length 1. Two biases of the prototypes are diminished:
+
+    * Across classes: the queries are shifted, x += mean(shots) - mean(queries).
+    * Within a class: the prototype p_n becomes the weighted mean of its shots and of the `confident` queries
+      that are nearest to it among those for which it is the nearest; a row counts exp(scale cos(x, p_n)).
+
+    The logits are `scale` times the cosines of the shifted queries with the rectified prototypes.
+    """
+
+    about = About(
+        "prototypes rectified by the queries that are surely theirs",
+        paper="BD-CSPN, Liu et al., ECCV 2020",
+        kind="transductive",
+        every_shot=True,
+    )
+
+    def __init__(self, dim: int, scale: float = 10.0, confident: int = 8) -> None:
+        super().__init__()
+        if not scale > 0 or confident < 0:
+            raise UserError(
+                f"scale is {scale} and confident {confident}, expected a number above 0 and 0 or more"
+            )
+        self.dim, self.similarity, self.scale, self.confident = dim, cosine, scale, confident
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        task = shifted(task_rows(F.normalize(support, dim=-1), F.normalize(query, dim=-1), mask))
+        return self.scale * cosine(task.queries, rectified(task, self.scale, self.confident))
+
+
+def shifted(task: TaskRows) -> TaskRows:
+    """The task with its queries moved so that their mean is that of the shots."""
+    count = task.shares.sum(dim=(1, 2)).view(-1, 1, 1)
+    shift = task.shots.sum(dim=1, keepdim=True) / count - task.queries.mean(dim=1, keepdim=True)
+    return TaskRows(torch.cat([task.shots, task.queries + shift], dim=1), task.shares)
+
+
+def rectified(task: TaskRows, scale: float, confident: int) -> Float[Tensor, "T N D"]:
+    """Prototypes with which the most confident queries of each class count, too."""
+    cosines = cosine(task.rows, mixtures(task.shares) @ task.shots)
+    weights = (scale * (cosines - 1)).exp()  # between 0 and 1, whatever the scale
+    own, queries = weights[:, : task.labelled] * task.shares, weights[:, task.labelled :]
+    taken = F.one_hot(queries.argmax(dim=-1), queries.shape[-1]).to(queries.dtype)
+    confident = min(confident, queries.shape[1])
+    if confident:
+        least = (queries * taken).detach().topk(confident, dim=1).values[:, -1:]
+        taken = taken * (queries >= least)
+    else:
+        taken = torch.zeros_like(taken)
+    return mixtures(torch.cat([own, queries * taken], dim=1)) @ task.rows

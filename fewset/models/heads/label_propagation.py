@@ -1,0 +1,77 @@
+"""Label propagation: labels spread over a graph of all shots and queries."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.about import About
+from fewset.models.heads import register_head
+from fewset.models.layers.task_rows import TaskRows, task_rows
+from fewset.models.similarity import negative_squared_euclidean
+from fewset.runtime.errors import UserError
+
+
+@register_head("label_propagation")
+class LabelPropagationHead(nn.Module):
+    """Label propagation (Zhou et al., 2004) over the rows of a task; `average="post"`.
+
+    The features have length 1. Every row is a node; two nodes are joined by w_ij = exp(-‖x_i - x_j‖² / 2σ²)
+    where one of them is among the `neighbours` largest of the other. With S = D^-½ W D^-½, where D holds the
+    sums of W's rows, the logits are the queries' rows of (I - spread S)^-1 Y, where Y are the shots' labels.
+    `width` is σ.
+    """
+
+    about = About(
+        "labels spread over a graph of shots and queries",
+        paper="Zhou et al., NeurIPS 2004",
+        kind="transductive",
+        every_shot=True,
+    )
+
+    def __init__(self, dim: int, width: float = 0.3, neighbours: int = 20, spread: float = 0.99) -> None:
+        super().__init__()
+        if not width > 0:
+            raise UserError(f"width is {width}, expected a number above 0")
+        check_graph(neighbours, spread)
+        self.dim, self.similarity = dim, negative_squared_euclidean
+        self.width, self.neighbours, self.spread = width, neighbours, spread
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        rows, shares = task_rows(F.normalize(support, dim=-1), F.normalize(query, dim=-1), mask)
+        return propagated(TaskRows(rows / self.width, shares), self.neighbours, self.spread)
+
+
+def check_graph(neighbours: int, spread: float) -> None:
+    """Refuse options of the graph that mean nothing."""
+    if neighbours < 1 or not 0 < spread < 1:
+        raise UserError(
+            f"neighbours is {neighbours} and spread {spread}, expected 1 or more and a share between 0 and 1"
+        )
+
+
+def propagated(task: TaskRows, neighbours: int, spread: float) -> Float[Tensor, "T M N"]:
+    """What each class's labels spread to the queries, over a graph of width 1.
+
+    A node is the nearest to itself, as in TPN's code, so that no sum of a row is 0.
+    """
+    rows, shares = task
+    there = task.counted
+    edges = (negative_squared_euclidean(rows, rows) / 2).exp()
+    edges = edges * (there.unsqueeze(1) & there.unsqueeze(2))
+    with torch.no_grad():
+        nearest = edges.topk(min(neighbours, edges.shape[-1]), dim=-1).indices
+        kept = torch.zeros_like(edges).scatter_(-1, nearest, 1)
+    edges = edges * torch.maximum(kept, kept.mT)
+    scale = torch.where(there, edges.sum(dim=-1), 1).rsqrt()
+    system = -spread * edges * scale.unsqueeze(1) * scale.unsqueeze(2)
+    system = system + torch.eye(system.shape[-1], dtype=rows.dtype, device=rows.device)
+    labels = F.pad(shares, (0, 0, 0, task.queries.shape[1]))
+    # A task that has no solution, because its features are not finite, must not stop the others.
+    factor = torch.linalg.cholesky_ex(system).L
+    return torch.cholesky_solve(labels, factor)[:, task.labelled :]

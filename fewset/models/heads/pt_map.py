@@ -1,0 +1,114 @@
+"""PT-MAP's head: features made Gaussian-like, queries shared out to the classes by optimal transport."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.about import About
+from fewset.models.heads import register_head
+from fewset.models.layers.task_rows import TaskRows, mixture_distances, mixtures, task_rows
+from fewset.models.similarity import negative_squared_euclidean
+from fewset.runtime.errors import UserError
+
+_MOST_SCALINGS = 1000
+
+
+@register_head("pt_map")
+class PtMapHead(nn.Module):
+    """Power transform and maximum a posteriori estimation (Hu, Gripon and Pateux, 2021); `average="post"`.
+
+    Features: every number x becomes (x + 1e-6) to the `power`, rows are brought to length 1, less the mean of
+    the task's shots or of its queries, and again to length 1.
+
+    Then, `steps` times, with the classes' centres c and the squared distances d of the queries to them:
+
+    * P is the optimal transport of M queries to N classes that get M / N each, for the cost d with the
+      entropic regularisation 1 / λ: P = diag(a) exp(-λ d) diag(b), by Sinkhorn's scalings, until what each
+      query gives is 1 up to 1e-6. `sharpness` is λ.
+    * c += `rate` (means of the shots and of the queries by their shares P - c).
+
+    The logits are -λ d + log b: their softmax is the last P. The method assumes that classes have equally
+    many queries.
+
+    Deviations: negative features keep their sign (the authors' are never negative). Centres are weights of
+    rows, and distances come from inner products, where the authors reduce rows to their QR factor: the same
+    numbers. Each task stops scaling by itself; theirs stop all together, so that tasks depend on others.
+    """
+
+    about = About(
+        "queries shared out to the classes by optimal transport",
+        paper="PT-MAP, Hu et al., ICANN 2021",
+        kind="transductive",
+        every_shot=True,
+    )
+
+    def __init__(
+        self, dim: int, power: float = 0.5, sharpness: float = 10.0, rate: float = 0.2, steps: int = 20
+    ) -> None:
+        super().__init__()
+        if not (power > 0 and sharpness > 0 and 0 < rate <= 1) or steps < 0:
+            raise UserError(
+                f"power is {power}, sharpness {sharpness}, rate {rate} and steps {steps}, expected numbers "
+                "above 0, a rate of at most 1, and 0 or more steps"
+            )
+        self.dim, self.similarity = dim, negative_squared_euclidean
+        self.power, self.sharpness, self.rate, self.steps = power, sharpness, rate, steps
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        rows, shares = gaussian_like(task_rows(support, query, mask), self.power)
+        inner, labelled, queries = rows @ rows.mT, shares.shape[1], query.shape[1]
+        centres = mixtures(F.pad(shares, (0, 0, 0, queries)))
+        plan = self._plan(inner, centres, labelled)
+        for _ in range(self.steps):
+            estimate = mixtures(torch.cat([shares, plan.transport], dim=1))
+            centres = centres + self.rate * (estimate - centres)
+            plan = self._plan(inner, centres, labelled)
+        return plan.logits
+
+    def _plan(
+        self, inner: Float[Tensor, "T S S"], centres: Float[Tensor, "T N S"], labelled: int
+    ) -> "TransportPlan":
+        distances = mixture_distances(inner, centres)[:, labelled:]
+        return balanced_transport(-self.sharpness * distances)
+
+
+class TransportPlan(NamedTuple):
+    """How much of each query goes to each class, and logits whose softmax that is."""
+
+    transport: Float[Tensor, "T M N"]
+    logits: Float[Tensor, "T M N"]
+
+
+def gaussian_like(task: TaskRows, power: float) -> TaskRows:
+    """The task with features of which each class is about a Gaussian: power, length, centre, length."""
+    rows = F.normalize(task.rows.sign() * (task.rows.abs() + 1e-6) ** power, dim=-1)
+    there = task.counted[:, : task.labelled].unsqueeze(-1)
+    shots, queries = rows[:, : task.labelled] * there, rows[:, task.labelled :]
+    shots = shots - shots.sum(dim=1, keepdim=True) / there.sum(dim=1, keepdim=True)
+    queries = queries - queries.mean(dim=1, keepdim=True)
+    return TaskRows(F.normalize(torch.cat([shots, queries], dim=1), dim=-1), task.shares)
+
+
+def balanced_transport(scores: Float[Tensor, "T M N"], tolerance: float = 1e-6) -> TransportPlan:
+    """Shares proportional to exp(scores) by row and column: each query gives 1, each class gets M / N."""
+    tasks, queries, way = scores.shape
+    kernel = (scores - scores.amax(dim=-1, keepdim=True)).exp()  # what a row lacks, `by_query` gives back
+    by_query, by_class = scores.new_ones(tasks, queries, 1), scores.new_ones(tasks, way, 1)
+    given = kernel @ by_class
+    active = scores.new_ones(tasks, 1, 1, dtype=torch.bool)
+    for _ in range(_MOST_SCALINGS):
+        by_query = torch.where(active, 1 / given, by_query)
+        by_class = torch.where(active, queries / way / (kernel.mT @ by_query), by_class)
+        given = kernel @ by_class
+        active = ((by_query * given - 1).abs() > tolerance).any(dim=1, keepdim=True)
+        if not active.any():
+            break
+    return TransportPlan(by_query * kernel * by_class.mT, scores + by_class.mT.log())

@@ -1,0 +1,71 @@
+"""The rows of a task: its shots and queries side by side, for heads that look at all of them together."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from fewset.tasks.episode import class_major_labels
+
+
+class TaskRows(NamedTuple):
+    """The shots of a task, class by class, and then its queries: S = N K + M rows.
+
+    `shares` says which class a shot is of: 1 there and 0 elsewhere. A shot that does not count is a row of
+    zeros, and of no class.
+    """
+
+    rows: Float[Tensor, "T S D"]
+    shares: Float[Tensor, "T NK N"]
+
+    @property
+    def labelled(self) -> int:
+        """How many rows are shots."""
+        return self.shares.shape[1]
+
+    @property
+    def shots(self) -> Float[Tensor, "T NK D"]:
+        return self.rows[:, : self.labelled]
+
+    @property
+    def queries(self) -> Float[Tensor, "T M D"]:
+        return self.rows[:, self.labelled :]
+
+    @property
+    def counted(self) -> Bool[Tensor, "T S"]:
+        """The rows that are there: all but the shots that do not count."""
+        shots = self.shares.sum(dim=-1) > 0
+        return torch.cat([shots, shots.new_ones(len(shots), self.queries.shape[1])], dim=1)
+
+
+def task_rows(
+    support: Float[Tensor, "T N K D"],
+    query: Float[Tensor, "T M D"],
+    mask: Bool[Tensor, "T N K"] | None = None,
+) -> TaskRows:
+    """The rows of tasks as heads are given them."""
+    tasks, way, shot = support.shape[:3]
+    labels = class_major_labels(tasks, way, shot, support.device)
+    shares = torch.nn.functional.one_hot(labels, way).to(support.dtype)
+    if mask is not None:
+        support = support.masked_fill(~mask.unsqueeze(-1), 0)
+        shares = shares * mask.flatten(1).unsqueeze(-1)
+    return TaskRows(torch.cat([support.flatten(1, 2), query], dim=1), shares)
+
+
+def mixtures(shares: Float[Tensor, "T S N"]) -> Float[Tensor, "T N S"]:
+    """The mean of each class as weights of rows, of which each counts by its share in the class."""
+    return (shares / shares.sum(dim=1, keepdim=True)).mT
+
+
+def mixture_distances(
+    inner: Float[Tensor, "T S S"], weights: Float[Tensor, "T N S"]
+) -> Float[Tensor, "T S N"]:
+    """Squared distances of rows to mixtures of the rows themselves, from their inner products alone.
+
+    A method that moves the centres of classes a hundred times looks at the D numbers of a row only once.
+    """
+    products = weights @ inner
+    squares = (products * weights).sum(dim=-1).unsqueeze(1)
+    return inner.diagonal(dim1=1, dim2=2).unsqueeze(-1) - 2 * products.mT + squares
