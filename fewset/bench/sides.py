@@ -66,6 +66,7 @@ class PlainModel(FewShotModel):
         super().__init__(
             model.backbone, model.adapter, model.head, model.average, model.transductive, model.test_time_flip
         )
+        self.gate = model.gate
         for block in self.backbone.modules():
             if isinstance(block, nn.Sequential):
                 _activate_first(block)

@@ -64,7 +64,13 @@ def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
         adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
         head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)
         model = FewShotModel(
-            backbone, adapter, head, config.average, config.transductive, config.test_time_flip
+            backbone,
+            adapter,
+            head,
+            config.average,
+            config.transductive,
+            config.test_time_flip,
+            config.gate,
         )
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 

@@ -48,9 +48,11 @@ class ModelConfig:
     average: Average = "pre"  # shots become one before ("pre") or after ("post") the adaptation
     transductive: bool = False  # the queries of a task inform its adaptation
     test_time_flip: bool = False  # outside training, embed the mean of each image and its mirror image
+    gate: bool = False  # outside training, blend adapted and unadapted items as validation chooses
     maml: MamlConfig | None = None  # replaces adapter and head
 
     renamed: ClassVar = {"mirror": "test_time_flip"}
+    later: ClassVar = ("gate",)
 
     @property
     def takes(self) -> Takes:
@@ -137,7 +139,7 @@ class Recipe:
 
 _FROZEN = ("freeze_backbone", "frozen_blocks", "freeze_batchnorm")
 _NOT_OF_MAML = {
-    "model": ("adapter", "adapter_options", "head", "head_options", "average", "test_time_flip"),
+    "model": ("adapter", "adapter_options", "head", "head_options", "average", "test_time_flip", "gate"),
     "train": ("rotation_classes", "balance", *_FROZEN, "precision"),
 }
 _NOT_OF_FEATURES = {

@@ -84,6 +84,8 @@ def execute(
         run.log(line)
         echo(line)
     fit(stage, run)
+    if recipe.model.gate and not config.epochs:
+        stage.validate()  # chooses the gate of weights that stay as they are
     _fit_head(stage.model, recipe)
     distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
     return evaluate_run(out, device=device)[0]

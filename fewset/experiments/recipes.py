@@ -24,7 +24,7 @@ from fewset.experiments.config import Recipe
 from fewset.experiments.run_directory import RECIPE
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.packaged import packaged_directory
-from fewset.runtime.parsing import parse, parse_value, plain
+from fewset.runtime.parsing import lasting, parse, parse_value, plain
 from fewset.runtime.reading import parse_toml, read_text
 
 _Table = dict[str, Any]
@@ -127,8 +127,11 @@ def parse_recipe(table: Mapping[str, Any]) -> Recipe:
 
 
 def recipe_digest(recipe: Recipe) -> str:
-    """What tells a recipe from others: the sha256 of all its keys but those of the card."""
-    table = plain(replace(recipe, card=None))
+    """What tells a recipe from others: the sha256 of all its keys but those of the card.
+
+    Keys that came later count where they are not at their defaults.
+    """
+    table = lasting(replace(recipe, card=None))
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 

@@ -16,7 +16,7 @@ from fewset.experiments.zoo import find_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import check_digest, replacing_with_digest
-from fewset.runtime.parsing import parse, plain
+from fewset.runtime.parsing import lasting, parse
 from fewset.runtime.reading import parse_json, regular_file
 
 _FORMAT = 1
@@ -27,7 +27,7 @@ def save_weights(model: TaskModel, config: ModelConfig, path: Path) -> None:
 
     The same weights give the same bytes (one metadata entry: the format does not order several).
     """
-    description = {"format": _FORMAT, "model": plain(config)}
+    description = {"format": _FORMAT, "model": lasting(config)}
     tensors = {name: value.detach().contiguous().cpu() for name, value in model.state_dict().items()}
     with replacing_with_digest(path) as temporary:
         save_file(tensors, temporary, metadata={"fewset": json.dumps(description, sort_keys=True)})

@@ -2,13 +2,14 @@
 
 Recipes, results, studies and the options of protocols are all read here, so that they are refused alike: with
 the key, what it is, and what was expected. A dataclass whose keys were once called otherwise says so in
-`renamed`, a class variable from old to new names; the old ones still work, with a warning.
+`renamed`, a class variable from old to new names; the old ones still work, with a warning. One that has got
+keys since files of it were written names them in `later`, so that digests of those files stay as they are.
 """
 
 import types
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -81,6 +82,11 @@ def plain(config: Any) -> Any:
     return _without_none(asdict(config))
 
 
+def lasting(config: Any) -> Any:
+    """As `plain`, without the keys in `later` that have their defaults: what a digest is made of."""
+    return _without_none(_without_later(config))
+
+
 def describe_type(kind: Any) -> str:
     """An annotation in words, for errors and for help."""
     origin, arguments = get_origin(kind), get_args(kind)
@@ -142,6 +148,21 @@ def _value(kind: Any, value: Any, where: str, what: str) -> Any:
     if isinstance(kind, type) and type(value) is kind:  # not isinstance: true is no number
         return _MISMATCH if isinstance(value, float) and not isfinite(value) else value
     return _MISMATCH
+
+
+def _without_later(value: Any) -> Any:
+    if not is_dataclass(value):
+        return value
+    later: tuple[str, ...] = getattr(value, "later", ())
+    return {
+        item.name: _without_later(getattr(value, item.name))
+        for item in fields(value)
+        if item.name not in later or getattr(value, item.name) != _default(item)
+    }
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _without_none(value: Any) -> Any:

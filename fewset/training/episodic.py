@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import draw_rotations, rotate
-from fewset.evaluation.scoring import evaluate_selection, task_accuracy
+from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import embedding_model
 from fewset.models.similarity import Similarity
@@ -25,6 +26,7 @@ from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import TrainingItems, embed_batch, load_batch
+from fewset.training.gate import score_with_best_gate
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -34,13 +36,16 @@ class TrainConfig:
     """Meta-training. The defaults are the authors' for FEAT with the ConvNet, 1 shot, on miniImageNet.
 
     `init` is the name of a run beside this one, a run directory, a weights file or the name of a released
-    model.
+    model. With `other_ways` or `other_shots` all tasks of a step have the same number of classes or shots,
+    which is drawn for each step; weights are chosen on tasks with `shot` shots.
     """
 
     init: str = ""  # where the weights start from; random ones when empty
     way: int = 5  # classes in a task
     shot: int = 1  # labelled images a class
     query: int = 15  # queries a class
+    other_ways: tuple[int, ...] = ()  # the tasks of a step have `way` classes or so many, all alike often
+    other_shots: tuple[int, ...] = ()  # and `shot` shots or so many
     epochs: int = 200  # with 0 the weights stay as they are (a baseline)
     tasks_per_epoch: int = 100  # validation comes after each epoch
     tasks_per_step: int = 1  # of all processes together
@@ -59,6 +64,17 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
     renamed: ClassVar = {"turned": "rotation_classes"}
+    later: ClassVar = ("other_ways", "other_shots")
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """The numbers of classes that a task of training may have."""
+        return (self.way, *self.other_ways)
+
+    @property
+    def shots(self) -> tuple[int, ...]:
+        """The numbers of shots that a task of training may have."""
+        return (self.shot, *self.other_shots)
 
     def __post_init__(self) -> None:
         if self.epochs < 0 or min(self.tasks_per_epoch, self.tasks_per_step) < 1:
@@ -68,6 +84,8 @@ class TrainConfig:
                 f"tasks_per_epoch is {self.tasks_per_epoch}, expected a multiple of tasks_per_step "
                 f"({self.tasks_per_step})"
             )
+        if min(*self.ways, *self.shots) < 1:
+            raise UserError("way, shot, other_ways and other_shots must be 1 or more")
         if not 0 <= self.rotation_classes <= 1:
             raise UserError(f"rotation_classes is {self.rotation_classes}, expected a share from 0 to 1")
         if self.balance < 0 or self.contrastive_temperature <= 0:
@@ -110,7 +128,6 @@ class TaskStage(ABC):
         self.model = self.module = model
         self.config, self.seed = config, seed
         self.index, self.validation_index = index, validation_index
-        self.spec = TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, seed)
         self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(config.optimiser, learning, others)
@@ -126,8 +143,32 @@ class TaskStage(ABC):
         if self.config.freeze_batchnorm:
             _keep_statistics(self.model)
         first, last = (number * self.config.tasks_per_step + place for place in self.portion)
-        items = sample_tasks(self.index, self.spec, first, last)
-        return task_step(self.model, self.embed_tasks(items, first), self.config)
+        spec = self.spec_of(number)
+        items = sample_tasks(self.index, spec, first, last)
+        return task_step(self.model, self.embed_tasks(items, first), spec.shot, self.config)
+
+    def spec_of(self, number: int) -> TaskSpec:
+        """The tasks of a step; their numbers of ways and shots depend on the seed and the step alone."""
+        config = self.config
+        way, shot = (
+            sizes[mix(self.seed, number, stream) % len(sizes)]
+            for sizes, stream in ((config.ways, 8), (config.shots, 9))
+        )
+        return TaskSpec(way, shot, config.query, config.tasks_per_step, self.seed)
+
+    @abstractmethod
+    def embed_validation(self) -> tuple[Shaped[Tensor, "items D"], ClassIndex]:
+        """The table that validation tasks gather from, and its index."""
+
+    def validate(self) -> Score:
+        """Score validation tasks, with the gate that does best on them where the model has one."""
+        features, index = self.embed_validation()
+
+        def score() -> Score:
+            with evaluating(self.model) as model:
+                return score_tasks(model, features, index, self.validation_spec)
+
+        return score_with_best_gate(self.model, score)
 
     @property
     def validation_spec(self) -> TaskSpec:
@@ -152,8 +193,8 @@ class MetaTraining(TaskStage):
         super().__init__(model, config, seed, *indices, model.backbone.parameters(), beside_backbone(model))
         self.images, self.train, self.val = items.images, items.train, items.val
 
-    def validate(self) -> Score:
-        return evaluate_selection(self.model, self.images, self.val, self.validation_spec)
+    def embed_validation(self) -> tuple[Shaped[Tensor, "items D"], ClassIndex]:
+        return embed_images(self.model, self.images.images, self.val.rows), self.validation_index
 
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
         """All images go through the backbone at once.
@@ -189,11 +230,9 @@ def _keep_statistics(model: nn.Module) -> None:
 
 def _check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> None:
     """Refuse, before the first step, tasks that cannot be drawn from the train or the val split."""
-    specs = {
-        "train": (train, config.way, config.shot, config.query),
-        "val": (val, config.validation_way, config.shot, config.validation_query),
-    }
-    for split_name, (index, way, shot, query) in specs.items():
+    specs = [("train", train, way, shot, config.query) for way in config.ways for shot in config.shots]
+    specs.append(("val", val, config.validation_way, config.shot, config.validation_query))
+    for split_name, index, way, shot, query in specs:
         keys = "validation_way, shot, validation_query" if split_name == "val" else "way, shot, query"
         try:
             index.check(way, shot, query)
@@ -201,9 +240,9 @@ def _check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> Non
             raise UserError(f"tasks of the {split_name} split (train.{keys}): {error}") from None
 
 
-def task_step(model: TaskModel, items: Float[Tensor, "T N KQ D"], config: TrainConfig) -> Step:
+def task_step(model: TaskModel, items: Float[Tensor, "T N KQ D"], shot: int, config: TrainConfig) -> Step:
     """Loss and accuracy of embedded tasks: the task loss, and the contrastive term by its weight."""
-    support, query, labels = split(items, config.shot)
+    support, query, labels = split(items, shot)
     logits = model(support, query)
     loss = task_loss(logits, labels).mean()
     if config.balance:

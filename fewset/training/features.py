@@ -11,12 +11,10 @@ from torch import Tensor, nn
 
 from fewset.data.features.table import SETUPS, FeatureTable
 from fewset.evaluation.class_means import device_of, feature_input, fit_centre
-from fewset.evaluation.scoring import evaluate
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
-from fewset.tasks.scores import Score
 from fewset.training.episodic import TaskStage, TrainConfig
 
 _VALIDATION_SHARE = 0.2  # of the seen classes, where the table has no classes for validation
@@ -59,16 +57,16 @@ class FeatureTraining(TaskStage):
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:  # noqa: ARG002
         return self._embed(self.rows[items])
 
-    def validate(self) -> Score:
-        """Tasks on at most 64 training rows of each class, which fit in memory whatever the table's size."""
+    def embed_validation(self) -> tuple[Float[Tensor, "items D"], ClassIndex]:
+        """At most 64 training rows of each class, which fit in memory whatever the table's size."""
         config, table = self.config, self.table
         counts = np.bincount(
             table.labels[table.rows(self.validated, "train")], minlength=len(table.class_names)
         )
         most = max(_VALIDATION_ROWS, config.shot + config.validation_query)
         drawn = table.draw(self.validated, min(most, int(counts[self.validated].min())), mix(self.seed, 5))
-        features, labels = self._embed(drawn).flatten(0, 1), table.labels[drawn.reshape(-1)]
-        return evaluate(self.model, features, labels, self.validation_spec, class_names=table.class_names)
+        labels = table.labels[drawn.reshape(-1)]
+        return self._embed(drawn).flatten(0, 1), ClassIndex(labels, table.class_names)
 
     def _embed(self, rows: Int[np.ndarray, "*batch"]) -> Float[Tensor, "*batch D"]:
         features = torch.from_numpy(self.table.read(rows.reshape(-1))).to(device_of(self.model))

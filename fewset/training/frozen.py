@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from fewset.data.images.augmentation import draw_flips
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.scoring import score_tasks
 from fewset.models.fingerprint import fingerprint
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
@@ -28,7 +27,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
-from fewset.tasks.scores import Score
+from fewset.tasks.sampling import ClassIndex
 from fewset.training.batches import TrainingItems
 from fewset.training.episodic import TaskStage, TrainConfig, beside_backbone
 
@@ -60,11 +59,10 @@ class FrozenTraining(TaskStage):
         flips = (False, True) if model.test_time_flip else (False,)
         self.validation_tables = [tabulate(items.val.rows, flipped=flipped) for flipped in flips]
 
-    def validate(self) -> Score:
-        with evaluating(self.model) as model, evaluating(self.back) as back:
+    def embed_validation(self) -> tuple[Float[Tensor, "items D"], ClassIndex]:
+        with evaluating(self.back) as back:
             tables = [self._embed_table(back, table) for table in self.validation_tables]
-            embedded = torch.stack(tables).mean(dim=0)
-            return score_tasks(model, embedded, self.validation_index, self.validation_spec)
+            return torch.stack(tables).mean(dim=0), self.validation_index
 
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
         """From what the frozen part makes of the tasks' images, flipped and rotated where augmentation would.

@@ -38,6 +38,11 @@ FEATURES = {
 }  # fmt: skip
 FROZEN = {**TRAIN, "train": {**TRAIN["train"], "freeze_backbone": True, "augment": []}}
 PARTLY = {**TRAIN, "train": {**TRAIN["train"], "frozen_blocks": 2, "augment": []}}
+GATED = {
+    **FROZEN,
+    "model": {**TRAIN["model"], "gate": True},
+    "train": {**FROZEN["train"], "other_ways": [5], "other_shots": [1]},
+}
 
 
 def recipe(table: dict, **changes: object) -> Recipe:

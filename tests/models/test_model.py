@@ -177,3 +177,36 @@ def test_a_transductive_model_takes_the_queries_as_its_context() -> None:
 def test_an_unknown_average_is_named() -> None:
     with pytest.raises(UserError, match="unknown average 'mid'"):
         FewShotModel(Flat(), Attention(75), PrototypeHead(75), average="mid")
+
+
+# The gate
+
+
+@pytest.mark.parametrize("gate", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("average", ["pre", "post"])
+def test_a_gate_keeps_a_part_of_the_adaptation(gate: float, average: str) -> None:
+    gated = model_with("deepsets", gate=True, average=average)
+    gated.gate.fill_(gate)
+    support, query = tasks()
+    adapted = model_with("deepsets", average=average).adapt(support)
+    plain = model_with("identity", average=average).adapt(support)
+    blended = gated.adapt(support)
+    torch.testing.assert_close(blended, plain + gate * (adapted - plain))
+    if gate in (0.0, 1.0):
+        assert torch.equal(blended, adapted if gate else plain)
+    unadapted = model_with("identity", average=average)(support, query)
+    assert torch.equal(gated(support, query), unadapted) == (gate == 0)
+
+
+def test_the_adapter_learns_as_if_there_were_no_gate() -> None:
+    gated = model_with("deepsets", gate=True).train()
+    gated.gate.fill_(0.0)
+    support, query = tasks()
+    assert torch.equal(gated(support, query), model_with("deepsets").train()(support, query))
+
+
+def test_a_gate_is_part_of_the_state_where_there_is_one() -> None:
+    assert "gate" not in model_with("attention").state_dict()
+    assert model_with("attention", gate=True).state_dict()["gate"] == 1.0
+    with pytest.raises(UserError, match="a gate needs an adapter that adapts"):
+        model_with("identity", gate=True)

@@ -8,6 +8,7 @@ from fewset.data.images.store import ImageSet
 from fewset.experiments.config import Recipe
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.weights import load
+from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from fewset.training import episodic
 from fewset.training.episodic import TrainConfig, task_step
@@ -25,9 +26,9 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
     """The embeddings of each step's tasks, as the loss sees them."""
     kept: list[torch.Tensor] = []
 
-    def keep(model: torch.nn.Module, items: torch.Tensor, config: TrainConfig) -> Step:
+    def keep(model: torch.nn.Module, items: torch.Tensor, shot: int, config: TrainConfig) -> Step:
         kept.append(items.detach())
-        return task_step(model, items, config)
+        return task_step(model, items, shot, config)
 
     monkeypatch.setattr(episodic, "task_step", keep)
     return kept
@@ -54,7 +55,7 @@ def rotations_of(
     for number in range(7):
         loss, _ = stage.step(number)
         (items,) = embedded.pop().numpy()
-        (task,) = sample_tasks(stage.index, stage.spec, number, number + 1)
+        (task,) = sample_tasks(stage.index, stage.spec_of(number), number, number + 1)
         found.append([])
         for own, place in zip(items, task, strict=True):
             pictures = [embed_rotated(stage, images.images[train[place]], quarters) for quarters in range(4)]
@@ -85,6 +86,40 @@ def test_without_rotation_classes_nothing_is_turned(
     table: dict, runs: Path, tiny_set: ImageSet, embedded: list[torch.Tensor]
 ) -> None:
     assert rotations_of(table, 0.0, runs, tiny_set, embedded) == [[0, 0, 0]] * 7
+
+
+# Ways and shots that differ by step
+
+
+@every_training
+def test_ways_and_shots_are_drawn_for_each_step(
+    table: dict, runs: Path, embedded: list[torch.Tensor], tiny_set: ImageSet
+) -> None:
+    """Every one of them, all alike often, from the seed and the step alone; validation stays as it is."""
+    assert len(tiny_set.class_names) == 27
+    given = recipe(table, other_ways=[5, 7], other_shots=[1], query=2, balance=0.0, tasks_per_step=5)
+    stage, again = stage_for(given, runs), stage_for(given, runs)
+    drawn = [stage.spec_of(number) for number in range(600)]
+    assert drawn[400:410] == [again.spec_of(number) for number in range(400, 410)]
+    counts = {(spec.way, spec.shot): 0 for spec in drawn}
+    for spec in drawn:
+        counts[spec.way, spec.shot] += 1
+        assert (spec.query, spec.tasks) == (2, 5)
+    assert set(counts) == {(way, shot) for way in (3, 5, 7) for shot in (2, 1)}
+    assert min(counts.values()) > 70  # of 100 expected
+    for number in range(4):
+        stage.step(number)
+        assert embedded[number].shape[:3] == (5, drawn[number].way, drawn[number].shot + 2)
+    assert (stage.validation_spec.way, stage.validation_spec.shot) == (3, 2)
+
+
+def test_other_ways_and_shots_are_checked_before_the_first_step(runs: Path) -> None:
+    with pytest.raises(UserError, match=r"tasks of the train split .*way, shot, query\): .*14"):
+        stage_for(recipe(TRAIN, other_ways=[14]), runs)
+    with pytest.raises(UserError, match=r"shot \+ query = 12 \(9 \+ 3\)"):
+        stage_for(recipe(TRAIN, other_shots=[9]), runs)
+    with pytest.raises(UserError, match="must be 1 or more"):
+        recipe(TRAIN, other_shots=[0])
 
 
 def test_frozen_batchnorm_keeps_its_statistics(runs: Path) -> None:
