@@ -10,17 +10,19 @@ from PIL import Image
 from fewset import FewShotModel, TaskSpec, import_set
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.protocols import PROTOCOLS, Job, check_protocol
+from fewset.experiments.execute import execute
 from fewset.experiments.plugins import load_plugin
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
 from fewset.models.heads import HEADS
 from tests.helpers.guides import blocks
+from tests.helpers.tiny_recipes import PRETRAIN, recipe
 
 
 @pytest.fixture(autouse=True)
 def _plugins(tmp_path: Path) -> None:
     examples = blocks("docs/extending.md", "python")
-    assert len(examples) == 4
+    assert len(examples) == 5
     for number, example in enumerate(examples):
         plugin = tmp_path / f"example{number}.py"
         plugin.write_text(example)
@@ -62,3 +64,10 @@ def test_the_importer_reads_class_and_number(tmp_path: Path) -> None:
     birds = import_set("underscore", tmp_path / "birds", size=16)
     assert birds.class_names == ("great_tit", "robin", "wren")
     assert len(birds.labels) == 4
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_the_tracker_writes_a_line_an_epoch(tmp_path: Path) -> None:
+    execute(recipe(PRETRAIN), "pretrain", tmp_path / "run", log_to=["lines"])
+    lines = (tmp_path / "run" / "tracking" / "lines" / "lines.txt").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["3", "6", "9"]

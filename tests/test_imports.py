@@ -33,6 +33,9 @@ ONLY_IN = {
     "jinja2": {"report", "classify"},
     "typer": {"cli"},
     "click": {"cli"},
+    "mlflow": {"experiments"},
+    "tensorboard": {"experiments"},
+    "wandb": {"experiments"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.options import DeviceOption, LogToOption, PluginOption
 from fewset.cli.output import echo, resumable
 from fewset.cli.start import start
 
@@ -16,6 +16,7 @@ commands = typer.Typer()
 @commands.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("fewset-demo"),
+    log_to: LogToOption = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -27,4 +28,4 @@ def demo(
     from fewset.paper.demo import demo as run_demo
 
     with resumable("the same command goes on from here"):
-        run_demo(out, echo, device)
+        run_demo(out, echo, device, log_to=log_to or ())

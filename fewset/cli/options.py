@@ -46,4 +46,11 @@ PluginOption = Annotated[
 DeviceOption = Annotated[
     str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, or auto (a GPU where there is one).")
 ]
+LogToOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TRACKER",
+        help="Tell a tracker of each epoch: tensorboard, mlflow, wandb, or a plugin's. Repeatable.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -5,7 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from fewset.cli.options import RUNS, DeviceOption, PluginOption, RunsOption, SetOption, options_of
+from fewset.cli.options import (
+    RUNS,
+    DeviceOption,
+    LogToOption,
+    PluginOption,
+    RunsOption,
+    SetOption,
+    options_of,
+)
 from fewset.cli.output import console, echo, make_table, resumable
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError, refuse_unknown
@@ -31,6 +39,7 @@ def _study(
     tasks: Annotated[
         int | None, typer.Option(min=2, help="How many tasks a number is over; default: the recipe's.")
     ] = None,
+    log_to: LogToOption = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -54,7 +63,7 @@ def _study(
     file = out / name / f"{name}.json"
     pictures: list[Path] = []
     if not draw:
-        runner = StudyRunner(on, runs, overrides or [], tasks, features, device, echo)
+        runner = StudyRunner(on, runs, overrides or [], tasks, features, device, echo, log_to or ())
         with resumable("the same command goes on from here"):
             plan = studies[name](runner)
             run_study(name, plan, runner, file)

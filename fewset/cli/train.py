@@ -9,6 +9,7 @@ from fewset.cli.options import (
     RUNS,
     DeviceOption,
     ForceOption,
+    LogToOption,
     PluginOption,
     RunsOption,
     SetOption,
@@ -41,6 +42,7 @@ def _execute(
     out: OutOption = None,
     resume: ResumeOption = False,
     force: ForceOption = False,
+    log_to: LogToOption = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -58,7 +60,16 @@ def _execute(
         )
     for recipe, directory in zip(parsed, directories, strict=True):
         with resumable(f"the same command with --resume goes on in {directory}"):
-            result = execute(recipe, kind, directory, resume=resume, force=force, device=device, echo=echo)
+            result = execute(
+                recipe,
+                kind,
+                directory,
+                resume=resume,
+                force=force,
+                device=device,
+                echo=echo,
+                log_to=log_to or (),
+            )
         print_result(result)
         echo(f"run: {directory}")
 

@@ -1,6 +1,6 @@
 """A recipe becomes a run directory: train, keep the best weights, score them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from fewset.experiments.initial import (
 from fewset.experiments.recipes import read_recipe, recipe_text
 from fewset.experiments.result import Result, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
+from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.models.heads import FittedHead
 from fewset.models.model import embedding_model
@@ -52,11 +53,12 @@ def execute(
     force: bool = False,
     device: str = "auto",
     echo: Callable[[str], None] = print,
+    log_to: Iterable[str] = (),
 ) -> Result:
     """Run a recipe to its end in the directory `out`; returns what `result.json` there holds.
 
     With `resume` a run that was stopped goes on, and the result of a finished one comes back; with `force` it
-    starts anew. `echo` is given what the user should know at once.
+    starts anew. `echo` is given what the user should know at once, and the trackers `log_to` each epoch.
     """
     config: Any = getattr(recipe, kind)
     if config is None:
@@ -65,8 +67,17 @@ def execute(
     if resume and force:
         raise UserError("--resume goes on with a run, --force starts anew; give one of them")
     run, recipe = RunDirectory(out), with_dim(recipe)
+
+    def tell(line: str) -> None:
+        run.log(line)
+        echo(line)
+
+    tracking = Tracking(out, tell)
+    distributed.on_main_process(lambda: tracking.choose(log_to))
     if resume and distributed.on_main_process(lambda: _resumed_state(run, recipe)) == "finished":
-        return _finished_result(out, recipe, device, echo)
+        result = _finished_result(out, recipe, device, echo)
+        distributed.on_main_process(lambda: tracking.tell_finished(recipe, result))
+        return result
     if recipe.init and out.resolve() in ((out.parent / recipe.init).resolve(), Path(recipe.init).resolve()):
         raise UserError(f"{out} would start from itself; name the new run with --set name=NAME or --out")
     where = pick_device(device)
@@ -77,18 +88,22 @@ def execute(
     def begin() -> None:
         environment = {"device": str(where), "precision": precision, "processes": distributed.world_size()}
         run.begin(recipe_text(recipe), resume, force, **environment, **made_of(recipe, out.parent))
+        tracking.start(recipe)
 
-    distributed.on_main_process(begin)
-    start = describe_start(stage.model, find_init(recipe.init, out.parent)) if recipe.init else ""
-    for line in filter(None, (note, start)):
-        run.log(line)
-        echo(line)
-    fit(stage, run)
-    if recipe.model.gate and not config.epochs:
-        stage.validate()  # chooses the gate of weights that stay as they are
-    _fit_head(stage.model, recipe)
-    distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
-    return evaluate_run(out, device=device)[0]
+    run.follow = tracking.rows
+    with tracking:
+        distributed.on_main_process(begin)
+        start = describe_start(stage.model, find_init(recipe.init, out.parent)) if recipe.init else ""
+        for line in filter(None, (note, start)):
+            tell(line)
+        fit(stage, run)
+        if recipe.model.gate and not config.epochs:
+            stage.validate()  # chooses the gate of weights that stay as they are
+        _fit_head(stage.model, recipe)
+        distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
+        result = evaluate_run(out, device=device)[0]
+        tracking.finish(result)
+    return result
 
 
 def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:

@@ -1,4 +1,4 @@
-"""One's own members (adapters, heads, backbones, encoders, protocols, importers) from a Python file."""
+"""One's own members (adapters, heads, encoders, protocols, importers, trackers, ...) from a Python file."""
 
 import importlib.util
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fewset.data.images.importers import IMPORTERS
 from fewset.evaluation.protocols import PROTOCOLS
+from fewset.experiments.trackers import TRACKERS
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
 from fewset.models.encoders import ENCODERS
@@ -14,7 +15,7 @@ from fewset.models.heads import HEADS
 from fewset.runtime.errors import UserError
 from fewset.runtime.registry import plugin_error
 
-_KINDS = (ADAPTERS, BACKBONES, ENCODERS, HEADS, IMPORTERS, PROTOCOLS)
+_KINDS = (ADAPTERS, BACKBONES, ENCODERS, HEADS, IMPORTERS, PROTOCOLS, TRACKERS)
 _loaded: set[Path] = set()
 
 

@@ -1,6 +1,7 @@
 """A run directory: what it holds, when it may be written to, and the checkpoint inside it."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,7 @@ from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 
 RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
 ENVIRONMENT, RESULTS = "environment.json", "results"
+TRACKING = "tracking"  # all in it is written by the trackers of experiments
 
 State = Literal["new", "unfinished", "finished"]
 
@@ -67,6 +69,7 @@ class RunDirectory(TrainingFiles):
     def _clear(self) -> None:
         """Remove what a run has written but its recipe: without one this would not be a run any more."""
         (self.path / RESULT).unlink(missing_ok=True)  # first: from now on the run is unfinished
+        shutil.rmtree(self.path / TRACKING, ignore_errors=True)
         for folder, names in _WRITTEN.items():
             directory = self.path / folder
             for file in directory.glob("*"):

@@ -13,18 +13,23 @@ STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
 
 
 def demo(
-    out: Path, echo: Callable[[str], None], device: str = "auto", stages: Sequence[str | Path] = STAGES
+    out: Path,
+    echo: Callable[[str], None],
+    device: str = "auto",
+    stages: Sequence[str | Path] = STAGES,
+    log_to: Sequence[str] = (),
 ) -> None:
     """Pre-train, meta-train ProtoNet and FEAT, score both on 10,000 tasks, make the report.
 
     What an earlier, interrupted demo has finished is not done again. `stages` are the recipes, by name or by
-    path, in the order in which they start from each other.
+    path, in the order in which they start from each other. `log_to` are trackers by name.
     """
     runs = []
     for number, name in enumerate(stages, start=1):
         recipe = read_recipe(find_recipe(name))
         echo(f"[{number}/{len(stages)}] {recipe.method}: {name}")
-        execute(recipe, recipe.kind, out / recipe.name, resume=True, device=device, echo=echo)
+        directory = out / recipe.name
+        execute(recipe, recipe.kind, directory, resume=True, device=device, echo=echo, log_to=log_to)
         if recipe.kind == "train":
             runs.append(out / recipe.name)
     page = build_report(runs, out)

@@ -1,6 +1,6 @@
 """The recipes of one image set, and the runs that are made of them when a study needs them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -26,7 +26,8 @@ class StudyRunner:
     """Where a study is made: `on` is how the names of its recipes begin, "strokes" or "miniimagenet/conv4".
 
     `overrides` are the user's, for all runs; `tasks` the number of tasks, where it is not the recipe's;
-    `features` a table of features, for the study that needs one; `device` is where all of it is computed.
+    `features` a table of features, for the study that needs one; `device` is where all of it is computed;
+    `log_to` are trackers of the trainings, by name.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class StudyRunner:
         features: str | None = None,
         device: str = "auto",
         echo: Callable[[str], None] = lambda _: None,
+        log_to: Sequence[str] = (),
     ) -> None:
         self.on, self.runs, self.echo, self.features, self.device = on, runs, echo, features, device
+        self.log_to = log_to
         self.overrides = tuple(overrides)
         for override in self.overrides:
             if not override.startswith((*_SHARED, "pretrain.", "train.")):
@@ -103,8 +106,16 @@ class StudyRunner:
         if recipe.init and RunDirectory(self.runs / recipe.init).state != "finished":
             self.make(self._initial(run))
         self.echo(f"{recipe.kind}: {recipe.name}")
-        device, echo = self.device, self.echo
-        execute(recipe, recipe.kind, directory, resume=not anew, force=anew, device=device, echo=echo)
+        execute(
+            recipe,
+            recipe.kind,
+            directory,
+            resume=not anew,
+            force=anew,
+            device=self.device,
+            echo=self.echo,
+            log_to=self.log_to,
+        )
         return directory
 
     def _outdated(self, there: RunDirectory, recipe: Recipe) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ class TrainingFiles:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.follow: Callable[[list[dict[str, Any]]], None] = lambda _: None
+        """Is given the rows of the metrics whenever they are written."""
 
     def log(self, text: str) -> None:
         """Add a line to the log, with the time."""
@@ -54,3 +57,4 @@ class TrainingFiles:
         """Write one line of JSON for each epoch."""
         if distributed.is_main_process():
             write_text(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows))
+            self.follow(rows)

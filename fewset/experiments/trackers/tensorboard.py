@@ -1,0 +1,43 @@
+"""TensorBoard: event files in the run directory. `tensorboard --logdir runs` shows those of all runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fewset.experiments.trackers import TrackedRun, register_tracker
+from fewset.runtime.extras import import_extra
+
+
+@register_tracker("tensorboard")
+class TensorBoard:
+    """Scalars by step; at the end the recipe and the score, as hyperparameters to compare runs by."""
+
+    def __init__(self) -> None:
+        self._library = import_extra("torch.utils.tensorboard", "tensorboard")
+        self._writer: Any = None
+        self._recipe: dict[str, Any] = {}
+        self._step = 0
+
+    def start(self, run: TrackedRun) -> str:
+        # What an earlier process may have written of later steps is not shown.
+        purge = None if run.id is None else run.step + 1
+        self._writer = self._library.SummaryWriter(str(run.folder), purge_step=purge)
+        self._recipe, self._step = dict(run.recipe), run.step
+        if run.id is None:
+            lines = "\n".join(f"    {key} = {value!r}" for key, value in run.recipe.items())
+            self._writer.add_text("recipe", lines, 0)
+            self._writer.flush()
+        return run.name
+
+    def row(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+        self._step = step
+
+    def finish(self, result: Mapping[str, float] | None) -> None:
+        if result is not None:
+            for name, value in result.items():
+                self._writer.add_scalar(name, value, self._step)
+            for part in self._library.summary.hparams(self._recipe, dict(result)):
+                self._writer.file_writer.add_summary(part)
+        self._writer.close()
