@@ -64,7 +64,13 @@ class PlainModel(FewShotModel):
 
     def __init__(self, model: FewShotModel) -> None:
         super().__init__(
-            model.backbone, model.adapter, model.head, model.average, model.transductive, model.test_time_flip
+            model.backbone,
+            model.adapter,
+            model.head,
+            model.average,
+            model.transductive,
+            model.test_time_flip,
+            model.feature_transform,
         )
         self.gate = model.gate
         for block in self.backbone.modules():

@@ -7,10 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from fewset.classify.heads import Solution, class_means, find_classifier_head, solved_episode
+from fewset.classify.heads import Solution, find_classifier_head, solved_episode
 from fewset.models.adapters.attention import Attention
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.model import FewShotModel
+from fewset.models.regression import class_means
 
 _START = 7.5
 """The factor of the cosines at first: they then count about as much as the ridge head's logits."""

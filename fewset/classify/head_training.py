@@ -16,10 +16,11 @@ import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
-from fewset.classify.heads import episode_membership, find_classifier_head, signed_power
+from fewset.classify.heads import find_classifier_head, signed_power
 from fewset.classify.heads.equivariant import EquivariantHead, Scalars, solve
 from fewset.experiments.evaluate import command_line
 from fewset.models.losses import task_loss
+from fewset.models.regression import episode_membership
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.machine import describe

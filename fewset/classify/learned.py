@@ -9,13 +9,14 @@ from jaxtyping import Bool, Float
 
 from fewset.classify.background import Background
 from fewset.classify.class_names import check_class_names
-from fewset.classify.heads import find_classifier_head, membership, resolved_name
+from fewset.classify.heads import find_classifier_head, resolved_name
 from fewset.classify.linear import LinearClassifier, linear_classifier, prepared
 from fewset.classify.rejection import Closeness, closeness, threshold
 from fewset.classify.support import Support
 from fewset.classify.together import probabilities_together
 from fewset.classify.trust import Trust, examine
 from fewset.models.encoders import Encoder
+from fewset.models.regression import membership
 from fewset.runtime.errors import UserError
 
 

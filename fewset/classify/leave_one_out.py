@@ -16,7 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fewset.classify.heads import ClassifierHead, membership
+from fewset.classify.heads import ClassifierHead
+from fewset.models.regression import membership
 
 MOST_FITS = 20
 """Of a class with more photos several are left out at a time."""

@@ -14,6 +14,7 @@ from fewset.experiments.config import ModelConfig, Options, Recipe
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
 from fewset.models.heads import HEADS
+from fewset.models.layers.transform import FeatureTransform
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import TaskModel
@@ -71,6 +72,7 @@ def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
             config.transductive,
             config.test_time_flip,
             config.gate,
+            FeatureTransform(backbone.dim, config.feature_transform or ()),  # type: ignore[arg-type]
         )
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 

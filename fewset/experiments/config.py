@@ -41,6 +41,9 @@ class ModelConfig:
 
     backbone: str = "conv4"  # what embeds the images
     backbone_options: Options = field(default_factory=dict)  # of the backbone
+    feature_transform: tuple[
+        str, ...
+    ] = ()  # of each embedding, before all else: power, l2, centre in any order
     adapter: str = "identity"  # the set-to-set function
     adapter_options: Options = field(default_factory=dict)  # of the adapter
     head: str = "prototype"  # what turns adapted prototypes and queries into predictions
@@ -123,6 +126,11 @@ class Recipe:
                     "from; use a [train] table and `fewset train`"
                 )
             _refuse(self, _NOT_OF_FEATURES, "a table of features")
+        if self.pretrain is not None and "centre" in (self.model.feature_transform or ()):
+            raise UserError(
+                f"recipe {self.name!r} pre-trains with 'centre' in model.feature_transform, but the mean is "
+                "taken of a backbone that has learned; leave it out here, and set it for `fewset train`"
+            )
         if not self.method:
             object.__setattr__(self, "method", "maml" if self.model.maml else self.model.adapter)
 
@@ -139,12 +147,21 @@ class Recipe:
 
 _FROZEN = ("freeze_backbone", "frozen_blocks", "freeze_batchnorm")
 _NOT_OF_MAML = {
-    "model": ("adapter", "adapter_options", "head", "head_options", "average", "test_time_flip", "gate"),
+    "model": (
+        "feature_transform",
+        "adapter",
+        "adapter_options",
+        "head",
+        "head_options",
+        "average",
+        "test_time_flip",
+        "gate",
+    ),
     "train": ("rotation_classes", "balance", *_FROZEN, "precision"),
 }
 _NOT_OF_FEATURES = {
     "data": ("domain", "hold_out"),
-    "model": ("maml", "test_time_flip"),
+    "model": ("maml", "test_time_flip", "feature_transform"),
     "train": ("init", "augment", "rotation_classes", *_FROZEN),
     "evaluate": ("split", "way", "query"),
 }

@@ -26,7 +26,7 @@ from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirecto
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.models.heads import FittedHead
-from fewset.models.model import embedding_model
+from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device, usable_precision
@@ -147,6 +147,8 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         on_features = embedding_model(model, "training on features")
         return FeatureTraining(on_features, data, recipe.train, recipe.seed)
     items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
+    if "centre" in (recipe.model.feature_transform or ()):
+        _fit_transform(embedding_model(model, "model.feature_transform"), items)
     if recipe.pretrain is not None:
         return Pretraining(embedding_model(model, "pre-training"), items, recipe.pretrain, recipe.seed)
     if recipe.train is None:
@@ -155,6 +157,15 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         frozen = embedding_model(model, "a frozen backbone")
         return FrozenTraining(frozen, items, recipe.train, recipe.seed)
     return MetaTraining(model, items, recipe.train, recipe.seed)
+
+
+def _fit_transform(model: FewShotModel, items: TrainingItems) -> None:
+    """Take the mean of the train split's embeddings, as the backbone gives them before the training."""
+    plain = FewShotModel(model.backbone, model.adapter, model.head, test_time_flip=model.test_time_flip)
+    transform: FittedHead = model.feature_transform  # type: ignore[assignment]
+    transform.fit(
+        embed_images(plain, items.images.images, items.train.rows, title="embedding the train split")
+    )
 
 
 def _fit_head(model: TaskModel, recipe: Recipe) -> None:

@@ -32,6 +32,8 @@ class FewShotModel(TaskModel):
         test_time_flip: Outside training, embed each image and its mirror image, and take the mean.
         gate: Outside training, keep a part of the adaptation alone: items + gate * (adapted - items). The
             gate is a number of the state dict, 1 at first, that meta-training chooses on validation tasks.
+        feature_transform: What is done to each embedding by itself before all that follows it (a
+            `FeatureTransform`); nothing where it is left out.
 
     Raises:
         ValueError: `average` is neither "pre" nor "post", the head says that it follows no adapter, or there
@@ -59,6 +61,7 @@ class FewShotModel(TaskModel):
         transductive: bool = False,
         test_time_flip: bool = False,
         gate: bool = False,
+        feature_transform: nn.Module | None = None,
     ) -> None:
         super().__init__(backbone)
         refuse_unknown("average", average, get_args(Average))
@@ -73,6 +76,7 @@ class FewShotModel(TaskModel):
         self.gate: Tensor | None
         self.register_buffer("gate", torch.ones(()) if gate else None)
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
+        self.feature_transform = feature_transform or nn.Identity()
 
     @property
     def dim(self) -> int:
@@ -103,7 +107,8 @@ class FewShotModel(TaskModel):
         embedded: Tensor = self.backbone(images)
         if self.test_time_flip and not self.training:
             embedded = (embedded + self.backbone(images.flip(3))) / 2
-        return embedded
+        transformed: Tensor = self.feature_transform(embedded)
+        return transformed
 
     def folded(self, images: Shaped[Tensor, "B 3 H W"]) -> "FewShotModel":
         """This model with a backbone that embeds faster (`fold`, tried on these images), to evaluate.

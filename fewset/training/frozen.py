@@ -62,7 +62,8 @@ class FrozenTraining(TaskStage):
     def embed_validation(self) -> tuple[Float[Tensor, "items D"], ClassIndex]:
         with evaluating(self.back) as back:
             tables = [self._embed_table(back, table) for table in self.validation_tables]
-            return torch.stack(tables).mean(dim=0), self.validation_index
+            embedded: Tensor = self.model.feature_transform(torch.stack(tables).mean(dim=0))
+            return embedded, self.validation_index
 
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
         """From what the frozen part makes of the tasks' images, flipped and rotated where augmentation would.
@@ -81,7 +82,8 @@ class FrozenTraining(TaskStage):
             for quarters, table in enumerate(self.rotated, start=1):
                 chosen = rotations == quarters
                 rows[chosen] = table[flat[chosen]]
-        return self._embed(self.back, rows, *items.shape)
+        embedded: Tensor = self.model.feature_transform(self._embed(self.back, rows, *items.shape))
+        return embedded
 
     def _embed_table(self, back: nn.Module, table: Shaped[np.ndarray, "N *_"]) -> Float[Tensor, "N D"]:
         starts = range(0, len(table), _AT_ONCE)

@@ -12,11 +12,12 @@ from fewset.classify.background import Background, Comparison
 from fewset.classify.background_training import learn_background
 from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.heads import episode_membership, solved_episode
+from fewset.classify.heads import solved_episode
 from fewset.classify.leave_one_out import left_out_logits
 from fewset.classify.linear import prepared
 from fewset.classify.support import support_of_rows
 from fewset.evaluation.scoring import score_tasks
+from fewset.models.regression import episode_membership
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec

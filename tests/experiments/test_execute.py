@@ -15,7 +15,7 @@ from fewset.experiments.result import Result, read_result
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
-from tests.helpers.tiny_recipes import MODEL, PRETRAIN, TRAIN, recipe
+from tests.helpers.tiny_recipes import FROZEN, MODEL, PRETRAIN, TRAIN, recipe
 from tests.helpers.tiny_set import spoiled_copy
 
 pytestmark = pytest.mark.usefixtures("tiny_set")
@@ -179,3 +179,42 @@ def test_missing_initial_weights_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"init is 'pre'"):
         execute(recipe(TRAIN), "train", tmp_path / "feat")
     assert not (tmp_path / "feat").exists()
+
+
+# Feature transforms
+
+
+def with_steps(table: dict, *steps: str, **changes: object) -> dict:
+    return {**table, "model": {**table["model"], "feature_transform": list(steps), **changes}}
+
+
+def test_centred_features_of_length_1_are_simpleshot(runs: Path) -> None:
+    plain = {**TRAIN, "model": MODEL, "name": "steps", "method": "SimpleShot"}
+    head = {"head": "simple_shot", "head_options": {"transform": "cl2n"}, "average": "post"}
+    results = [
+        execute(recipe(table, epochs=0, balance=0.0), "train", runs / name)
+        for name, table in (
+            ("steps", with_steps(plain, "centre", "l2")),
+            ("head", {**plain, "model": {**MODEL, **head}}),
+        )
+    ]
+    assert results[0].mean == results[1].mean
+    means = load(runs / "steps").feature_transform.mean, load(runs / "head").head.mean
+    torch.testing.assert_close(*means)
+
+
+@pytest.mark.parametrize("table", [TRAIN, FROZEN], ids=["live", "frozen"])
+def test_training_sees_transformed_embeddings(table: dict, runs: Path) -> None:
+    stage = stage_for(recipe(with_steps(table, "power", "l2", "centre"), augment=[]), runs)
+    tasks = np.arange(3 * 5).reshape(1, 3, 5)
+    stage.model.eval()
+    embedded = stage.embed_tasks(tasks, 0).detach()
+    torch.testing.assert_close(
+        (embedded + stage.model.feature_transform.mean).norm(dim=-1), torch.ones(1, 3, 5)
+    )
+    assert stage.validate().mean > 0
+
+
+def test_a_pretraining_has_no_mean_to_subtract() -> None:
+    with pytest.raises(UserError, match=r"the mean is taken of a backbone that has learned"):
+        recipe(with_steps(PRETRAIN, "centre"))

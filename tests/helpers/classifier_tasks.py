@@ -4,8 +4,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fewset.classify.heads import ClassifierHead, Solution, membership, signed_power
+from fewset.classify.heads import ClassifierHead, Solution, signed_power
 from fewset.classify.leave_one_out import left_out_turns
+from fewset.models.regression import membership
 
 SHOTS = (1, 4, 2, 7, 3)
 DIM = 29

@@ -18,11 +18,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from fewset.models.layers.transform import raised
+from fewset.models.regression import class_means, episode_membership
 from fewset.runtime.registry import Registry
-from fewset.tasks.episode import class_major_labels
 
 DEFAULT = "equivariant"
 
@@ -64,20 +65,6 @@ def resolved_name(name: str) -> str:
     return DEFAULT if name == "auto" else name
 
 
-def membership(labels: Int[Tensor, "*rows"], way: int, dtype: torch.dtype) -> Float[Tensor, "*rows {way}"]:
-    """1 in the column of each row's class."""
-    return F.one_hot(labels, way).to(dtype)
-
-
-def episode_membership(
-    support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-) -> Float[Tensor, "T NK N"]:
-    """The membership of an episode's shots, in class-major order; with a mask, of those that it marks."""
-    tasks, way, shot = support.shape[:3]
-    result = membership(class_major_labels(tasks, way, shot, support.device), way, support.dtype)
-    return result if mask is None else result * mask.flatten(1).unsqueeze(-1)
-
-
 def solved_episode(
     head: ClassifierHead, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
 ) -> Solution:
@@ -89,13 +76,7 @@ def signed_power(
     features: Float[Tensor, "*rows D"], power: float | Float[Tensor, ""]
 ) -> Float[Tensor, "*rows D"]:
     """Each row as `sign(x) |x|^power`, at length 1: with a power below 1 a few large numbers decide less."""
-    raised = features.abs().clamp_min(torch.finfo(features.dtype).tiny).pow(power) * features.sign()
-    return F.normalize(raised, dim=-1)
-
-
-def class_means(rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"]) -> Float[Tensor, "T N D"]:
-    """The mean of each class's rows."""
-    return (members / members.sum(dim=1, keepdim=True)).mT @ rows
+    return F.normalize(raised(features, power), dim=-1)
 
 
 def centred(
@@ -109,30 +90,3 @@ def centred(
     shift = share * class_means(rows, members).mean(dim=1)
     counts = members.sum(dim=-1, keepdim=True)
     return F.normalize(rows - shift.unsqueeze(1), dim=-1) * counts, shift
-
-
-def row_balance(members: Float[Tensor, "T S N"]) -> Float[Tensor, "T S 1"]:
-    """The root of each row's weight, with which all classes count alike; 0 for rows that do not count."""
-    shots = members.sum(dim=1, keepdim=True)
-    return (members @ (shots.mean(dim=-1, keepdim=True) / shots).mT).sqrt()
-
-
-def ridge(
-    rows: Float[Tensor, "T S D"],
-    members: Float[Tensor, "T S N"],
-    strength: Float[Tensor, "T"],
-) -> Float[Tensor, "T D N"]:
-    """The weights W that minimise `Σ |row W - target|² + strength |W|²`, each class counting alike.
-
-    The targets are the membership. A row counts by the mean number of shots over that of its class, so it
-    is the plain ridge regression where all classes have as many. Solved in as few dimensions as there are.
-    """
-    balance = row_balance(members)
-    scaled, targets = rows * balance, members * balance
-    dual = rows.shape[1] <= rows.shape[2]
-    gram = scaled @ scaled.mT if dual else scaled.mT @ scaled
-    identity = torch.eye(gram.shape[-1], dtype=rows.dtype, device=rows.device)
-    factor = torch.linalg.cholesky(gram + strength.view(-1, 1, 1) * identity)
-    if dual:
-        return scaled.mT @ torch.cholesky_solve(targets, factor)
-    return torch.cholesky_solve(scaled.mT @ targets, factor)

@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from fewset.classify.heads import Solution, centred, register_classifier_head, ridge
+from fewset.classify.heads import Solution, centred, register_classifier_head
+from fewset.models.regression import ridge
 
 STRENGTH = 1.0
 SCALE = 15.0

@@ -24,7 +24,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from fewset.classify.heads import Solution, class_means, register_classifier_head, ridge, row_balance
+from fewset.classify.heads import Solution, register_classifier_head
+from fewset.models.regression import class_means, logistic_regression, ridge
 from fewset.runtime.parsing import parse
 
 SHIPPED = Path(__file__).with_name("equivariant.json")
@@ -96,37 +97,7 @@ def solve(
     rows = F.normalize(rows - shift.unsqueeze(1), dim=-1) * counts
     regression = ridge(rows, membership, strength)
     regression = regression * ((strength + shots / 2) / shots.sqrt()).view(-1, 1, 1)
-    logistic = logistic_regression(rows, membership, scalars["penalty"].exp())
+    logistic = logistic_regression(rows, membership, scalars["penalty"].exp(), STEPS)
     length = logistic.square().mean(dim=2).sum(dim=1).clamp_min(torch.finfo(rows.dtype).tiny).sqrt()
     weight = scale * (mix * regression + (1 - mix) * logistic / length.view(-1, 1, 1))
     return Solution(shift, weight, weight.new_zeros(len(weight), way))
-
-
-def logistic_regression(
-    rows: Float[Tensor, "T S D"],
-    members: Float[Tensor, "T S N"],
-    inverse_strength: Float[Tensor, ""],
-    steps: int = STEPS,
-) -> Float[Tensor, "T D N"]:
-    """The weights W that minimise `inverse_strength · Σ cross-entropy + |W|² / 2`, each class counting alike.
-
-    Each step minimises a quadratic bound of the loss (Böhning, 1992), whose matrix is the same for all steps,
-    with Nesterov's momentum. In as few dimensions as there are, many tasks at once, and differentiable.
-    """
-    balance = row_balance(members)
-    scaled = rows * balance
-    dual = rows.shape[1] <= rows.shape[2]
-    gram = scaled @ scaled.mT if dual else scaled.mT @ scaled
-    reach = rows @ scaled.mT if dual else rows
-    identity = torch.eye(gram.shape[-1], dtype=rows.dtype, device=rows.device)
-    factor = torch.linalg.cholesky(inverse_strength / 2 * gram + identity)
-    found = ahead = rows.new_zeros(len(rows), gram.shape[-1], members.shape[2])
-    pace = 1.0
-    for _ in range(steps):
-        residual = inverse_strength * balance * (members - (reach @ ahead).softmax(dim=-1))
-        gradient = ahead - (residual if dual else scaled.mT @ residual)
-        following = ahead - torch.cholesky_solve(gradient, factor)
-        faster = (1 + (1 + 4 * pace**2) ** 0.5) / 2
-        ahead = following + (pace - 1) / faster * (following - found)
-        found, pace = following, faster
-    return scaled.mT @ found if dual else found

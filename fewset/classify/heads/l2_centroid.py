@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from fewset.classify.heads import Solution, class_means, register_classifier_head
+from fewset.classify.heads import Solution, register_classifier_head
+from fewset.models.regression import class_means
 
 SCALE = 10.0
 """The cosines' factor, so that probabilities are about right before the temperature is learned."""

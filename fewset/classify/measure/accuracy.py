@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int
 
-from fewset.classify.heads import ClassifierHead, episode_membership
+from fewset.classify.heads import ClassifierHead
 from fewset.classify.linear import prepared
 from fewset.classify.measure.embedded import EmbeddedSet
+from fewset.models.regression import episode_membership
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_tasks
 from fewset.tasks.spec import TaskSpec

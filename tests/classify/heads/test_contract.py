@@ -3,13 +3,8 @@
 import pytest
 import torch
 
-from fewset.classify.heads import (
-    CLASSIFIER_HEADS,
-    ClassifierHead,
-    episode_membership,
-    find_classifier_head,
-    membership,
-)
+from fewset.classify.heads import CLASSIFIER_HEADS, ClassifierHead, find_classifier_head
+from fewset.models.regression import episode_membership, membership
 from fewset.runtime.errors import UserError
 from tests.helpers.classifier_tasks import DIM, SHOTS, answers, prepare, solve, task
 

@@ -8,15 +8,8 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from fewset.classify.heads import episode_membership, membership
-from fewset.classify.heads.equivariant import (
-    SHIPPED,
-    STEPS,
-    EquivariantHead,
-    Scalars,
-    logistic_regression,
-    shipped_scalars,
-)
+from fewset.classify.heads.equivariant import SHIPPED, STEPS, EquivariantHead, Scalars, shipped_scalars
+from fewset.models.regression import episode_membership, logistic_regression, membership
 from tests.helpers.classifier_tasks import SHOTS, answers, prepare, task, unit
 
 ODD = Scalars(

@@ -5,10 +5,11 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fewset.classify.heads import logistic_regression, ridge
+from fewset.classify.heads import logistic_regression
 from fewset.classify.heads.centred_ridge import RidgeHead
 from fewset.classify.heads.l2_centroid import CentroidHead
 from fewset.classify.heads.logistic_regression import LogisticHead
+from fewset.models.regression import ridge
 from tests.helpers.classifier_tasks import SHOTS, answers, task, unit
 
 

@@ -1,11 +1,13 @@
-"""SimpleShot's transforms against NumPy, and what stands for a mean that is not set."""
+"""Steps on features and SimpleShot's transforms against NumPy, and what stands for a mean that is not set."""
+
+from itertools import permutations
 
 import numpy as np
 import pytest
 import torch
 
 from fewset.models.backbones.features import FeatureInput
-from fewset.models.layers.transform import TRANSFORMS, transformed, unset_mean
+from fewset.models.layers.transform import STEPS, TRANSFORMS, FeatureTransform, transformed, unset_mean
 from fewset.runtime.errors import UserError
 
 ROWS, MORE, DIM = 3, 5, 7
@@ -40,3 +42,44 @@ def test_a_mean_that_is_not_set_names_the_remedy() -> None:
 @pytest.mark.parametrize(("transform", "keys"), [("none", []), ("l2n", []), ("cl2n", ["centre"])])
 def test_the_backbone_of_features_saves_its_mean_where_there_is_one(transform: str, keys: list[str]) -> None:
     assert list(FeatureInput(DIM, transform).state_dict()) == keys
+
+
+@pytest.mark.parametrize("steps", [(), *permutations(STEPS), ("l2", "power", "l2")], ids="-".join)
+def test_steps_are_taken_one_after_another(steps: tuple[str, ...]) -> None:
+    generator = np.random.default_rng(1)
+    features, training = generator.normal(size=(ROWS, MORE, DIM)), generator.normal(size=(11, DIM))
+    transform = FeatureTransform(DIM, steps).double()
+    transform.fit(torch.from_numpy(training))
+    found = transform(torch.from_numpy(features))
+    for row in np.ndindex(ROWS, MORE):
+        expected, others = features[row], list(training)
+        for step in steps:
+            mean = np.mean(others, axis=0)
+            taken = {
+                "power": lambda x: np.sign(x) * np.sqrt(np.abs(x)),
+                "l2": lambda x: x / np.sqrt((x**2).sum()),
+                "centre": lambda x, mean=mean: x - mean,
+            }[step]
+            expected, others = taken(expected), [taken(other) for other in others]
+        np.testing.assert_allclose(found[row], expected, rtol=1e-10)
+
+
+def test_zeros_stay_zeros_and_have_a_gradient() -> None:
+    features = torch.zeros(ROWS, DIM, requires_grad=True)
+    made = FeatureTransform(DIM, ("power", "l2"))(features)
+    made.sum().backward()
+    assert not made.any()
+    assert features.grad is not None
+    assert features.grad.isfinite().all()
+
+
+def test_steps_that_cannot_be() -> None:
+    with pytest.raises(
+        UserError, match=r"unknown step of model\.feature_transform 'l2n'\. Did you mean 'l2'"
+    ):
+        FeatureTransform(DIM, ("l2n",))
+    with pytest.raises(UserError, match="'centre' more than once"):
+        FeatureTransform(DIM, ("centre", "l2", "centre"))
+    unset = FeatureTransform(DIM, ("centre",))
+    with pytest.raises(UserError, match=r"it is not set; call model\.feature_transform\.fit"):
+        unset(torch.ones(ROWS, DIM))
