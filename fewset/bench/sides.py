@@ -70,7 +70,7 @@ class PlainModel(FewShotModel):
             model.average,
             model.transductive,
             model.test_time_flip,
-            model.feature_transform,
+            feature_transform=model.feature_transform,
         )
         self.gate = model.gate
         for block in self.backbone.modules():

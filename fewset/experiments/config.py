@@ -41,9 +41,7 @@ class ModelConfig:
 
     backbone: str = "conv4"  # what embeds the images
     backbone_options: Options = field(default_factory=dict)  # of the backbone
-    feature_transform: tuple[
-        str, ...
-    ] = ()  # of each embedding, before all else: power, l2, centre in any order
+    feature_transform: tuple[str, ...] | None = None  # of each embedding first: power, l2, centre
     adapter: str = "identity"  # the set-to-set function
     adapter_options: Options = field(default_factory=dict)  # of the adapter
     head: str = "prototype"  # what turns adapted prototypes and queries into predictions

@@ -27,6 +27,19 @@ def episode_membership(
     return result if mask is None else result * mask.flatten(1).unsqueeze(-1)
 
 
+def support_rows(
+    support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
+) -> tuple[Float[Tensor, "T NK D"], Float[Tensor, "T NK N"]]:
+    """An episode's shots as rows, class by class, and their membership; rows that do not count are 0."""
+    rows = support if mask is None else support.masked_fill(~mask.unsqueeze(-1), 0)
+    return rows.flatten(1, 2), episode_membership(support, mask)
+
+
+def with_ones(rows: Float[Tensor, "T S D"], wanted: bool = True) -> Float[Tensor, "T S more"]:
+    """The rows with a last number 1, whose weight is an intercept (penalised as the others are)."""
+    return F.pad(rows, (0, 1), value=1.0) if wanted else rows
+
+
 def class_means(rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"]) -> Float[Tensor, "T N D"]:
     """The mean of each class's rows."""
     return (members / members.sum(dim=1, keepdim=True)).mT @ rows

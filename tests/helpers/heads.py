@@ -35,7 +35,7 @@ def assert_equals_the_loop(
     head: Callable[..., Tensor], naive: Naive, mask: Tensor | None, tolerance: float = 1e-10
 ) -> None:
     support, query = inputs()
-    logits = head(support, query, mask).numpy()
+    logits = head(support, query, mask).detach().numpy()
     kept = np.ones((TASKS, WAY, SHOT), dtype=bool) if mask is None else mask.numpy()
     for task in range(TASKS):
         shots = [support[task, n].numpy()[kept[task, n]] for n in range(WAY)]

@@ -199,7 +199,7 @@ def test_temperature_flattens_the_probabilities(name, options):
     for temperature in (0.5, 5.0, 1e6):
         head = build(name, {**options, "temperature": temperature})
         assert head.temperature == temperature
-        certainty.append(head(support, query).softmax(-1).amax(-1).mean())
+        certainty.append(head(support, query).softmax(-1).amax(-1).mean().item())
     assert certainty[0] > certainty[1] > certainty[2]
     assert certainty[2] == pytest.approx(1 / WAY, abs=1e-4)
 

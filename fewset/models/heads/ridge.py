@@ -1,0 +1,58 @@
+"""Ridge regression to the classes, in closed form, trained through (R2D2, MetaOptNet-RR)."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.about import About
+from fewset.models.heads import register_head
+from fewset.models.regression import ridge, support_rows, with_ones
+from fewset.models.similarity import negative_squared_euclidean
+from fewset.runtime.errors import UserError
+
+
+def ridge_logits(
+    support: Float[Tensor, "T N K D"],
+    query: Float[Tensor, "T M D"],
+    mask: Bool[Tensor, "T N K"] | None,
+    strength: Float[Tensor, ""],
+    intercept: bool = True,
+) -> Float[Tensor, "T M N"]:
+    """What the ridge regression from the shots to their one-hot classes says of the queries."""
+    rows, members = support_rows(support, mask)
+    weight = ridge(with_ones(rows, intercept), members, strength.expand(len(rows)))
+    return with_ones(query, intercept) @ weight
+
+
+@register_head("ridge")
+class RidgeRegressionHead(nn.Module):
+    """Logits α q W with W = Xᵀ(XXᵀ + λI)⁻¹Y: X the shots, Y their classes; α and λ are learned.
+
+    R2D2 (Bertinetto et al., 2019) and the ridge regression of MetaOptNet (Lee et al., 2019); wants
+    `average="post"`. X has a column of ones as in R2D2's code, with `intercept = false` none as in
+    MetaOptNet's. R2D2 also adds a learned number to all logits, which is left out: it cancels in the softmax.
+    Where shots differ by class each class counts alike, by weights of the rows.
+    """
+
+    about = About(
+        "ridge regression to the classes, strength and scale learned",
+        paper="R2D2, Bertinetto et al., ICLR 2019; MetaOptNet-RR, Lee et al., CVPR 2019",
+        every_shot=True,
+    )
+    similarity = staticmethod(negative_squared_euclidean)
+
+    def __init__(self, dim: int, strength: float = 1.0, scale: float = 1.0, intercept: bool = True) -> None:
+        super().__init__()
+        if not strength > 0:
+            raise UserError(f"strength is {strength}, expected a number above 0")
+        self.dim, self.intercept = dim, intercept
+        self.log_strength = nn.Parameter(torch.tensor(strength).log())
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        return self.scale * ridge_logits(support, query, mask, self.log_strength.exp(), self.intercept)
