@@ -42,7 +42,6 @@ class LeoHead(nn.Module):
         every_shot=True,
         trained=True,
     )
-    similarity = staticmethod(cosine)
 
     def __init__(
         self,
@@ -59,6 +58,7 @@ class LeoHead(nn.Module):
         if min(latent, hidden) < 1 or min(steps, tuning_steps) < 0:
             raise UserError("LEO needs latent and hidden of 1 or more, steps and tuning_steps of 0 or more")
         self.dim, self.steps, self.tuning_steps = dim, steps, tuning_steps
+        self.similarity = cosine
         self.dropout = nn.Dropout(dropout)
         self.encoder = nn.Linear(dim, latent, bias=False)
         self.own, self.other = (nn.Linear(latent, hidden, bias=False) for _ in range(2))

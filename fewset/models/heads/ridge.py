@@ -39,13 +39,13 @@ class RidgeRegressionHead(nn.Module):
         paper="R2D2, Bertinetto et al., ICLR 2019; MetaOptNet-RR, Lee et al., CVPR 2019",
         every_shot=True,
     )
-    similarity = staticmethod(negative_squared_euclidean)
 
     def __init__(self, dim: int, strength: float = 1.0, scale: float = 1.0, intercept: bool = True) -> None:
         super().__init__()
         if not strength > 0:
             raise UserError(f"strength is {strength}, expected a number above 0")
         self.dim, self.intercept = dim, intercept
+        self.similarity = negative_squared_euclidean
         self.log_strength = nn.Parameter(torch.tensor(strength).log())
         self.scale = nn.Parameter(torch.tensor(scale))
 

@@ -64,13 +64,13 @@ class SvmHead(nn.Module):
         paper="MetaOptNet-SVM, Lee et al., CVPR 2019",
         every_shot=True,
     )
-    similarity = staticmethod(negative_squared_euclidean)
 
     def __init__(self, dim: int, penalty: float = 0.1, scale: float = 1.0, steps: int = 60) -> None:
         super().__init__()
         if not penalty > 0 or steps < 1:
             raise UserError(f"penalty is {penalty} and steps {steps}, expected numbers above 0")
         self.dim, self.penalty, self.steps = dim, penalty, steps
+        self.similarity = negative_squared_euclidean
         self.scale = nn.Parameter(torch.tensor(scale))
 
     def forward(
