@@ -13,7 +13,7 @@ from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
-from fewset.tasks.episode import split
+from fewset.tasks.episode import Episode, split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
@@ -112,16 +112,23 @@ def score_tasks(
     *,
     chunk: int | None = None,
     title: str = "",
+    draw: Callable[[int, int], Episode] | None = None,
 ) -> Score:
-    """Score whatever turns support and queries into logits: a model is to be as `evaluating` gives it."""
+    """Score whatever turns support and queries into logits: a model is to be as `evaluating` gives it.
+
+    `draw` gives the rows of other tasks than those of the specification, by their first and last number.
+    """
     per_task = np.empty(spec.tasks, dtype=np.float32)
     # Drawing a task takes a few numbers for each item of its classes.
     numbers = spec.way * max((spec.shot + spec.query) * features.shape[1], 4 * index.rows.shape[1])
     for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
-        rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(features.device)
-        episode = split(features[rows], spec.shot)
-        logits = classify(episode.support, episode.query)
-        per_task[first:last] = task_accuracy(logits, episode.query_labels).cpu().numpy()
+        if draw is None:
+            rows = split(torch.from_numpy(sample_tasks(index, spec, first, last)), spec.shot)
+        else:
+            rows = draw(first, last)
+        support, query, query_labels = (each.to(features.device) for each in rows)
+        logits = classify(features[support], features[query])
+        per_task[first:last] = task_accuracy(logits, query_labels).cpu().numpy()
     return Score.of(per_task)
 
 

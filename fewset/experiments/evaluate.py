@@ -83,7 +83,7 @@ def evaluate_run(
         method=recipe.method,
         setting=name,
         options=asdict(protocol),  # type: ignore[call-overload]
-        variant=protocol.variant,
+        variant=protocol.label,
         data=job.data.name,
         data_digest=job.data.digest,
         weights_digest=file_digest(run / WEIGHTS),

@@ -23,8 +23,9 @@ from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_digest
 from fewset.experiments.result import read_result
 from fewset.experiments.weights import load
+from fewset.report.comparison import compare_results
 from fewset.report.loading import load_result
-from fewset.report.tables import comparison_table, plain_text
+from fewset.report.tables import comparison_table, notes_table, plain_text
 from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec
@@ -115,6 +116,34 @@ def test_transductive(variant: str, scored: Evaluate) -> None:
     result = scored("--setting", "transductive", "--variant", variant)
     assert (result["setting"], result["variant"], result["way"]) == ("transductive", variant, 3)
     assert 0 < result["mean"] < 1
+
+
+def test_unbalanced_queries_are_said_and_not_paired_with_balanced_ones(run: Path) -> None:
+    words = ("eval", run, "--setting", "transductive", "--query", 1, "--variant", "double-dagger", "--json")
+    result, balanced = (json.loads(succeed(*words, *more)) for more in (("--dirichlet", 2), ()))
+    assert result["options"] == {"variant": "double-dagger", "dirichlet": 2}
+    assert result["fields"] == {"dirichlet": 2}
+    assert result["notes"] == {"unbalanced queries": "3 a task, shared out by a Dirichlet(2)"}
+    assert result["mean"] != balanced["mean"]
+    assert result["task_key"] != balanced["task_key"]  # which is what pairs results
+    unbalanced, _ = (load_result(file) for file in sorted((run / "results").glob("*.json")))
+    table = notes_table(compare_results([unbalanced]))
+    assert "Dirichlet(2)" in plain_text(table)
+    assert "FEAT, double-dagger-dirichlet2" in plain_text(table)
+
+
+def test_a_transductive_head_is_scored_as_it_is(tmp_path: Path) -> None:
+    model = {**MODEL, "head": "tim", "average": "post"}
+    train = {"way": 3, "query": 3, "epochs": 0, "validation_way": 3, "validation_query": 3}
+    recipe = {"name": "tim", "data": DATA, "model": model, "train": train, "evaluate": TASKS}
+    execute(parse_recipe(recipe), "train", tmp_path / "tim")
+    words = ("--setting", "transductive", "--query", 1, "--json")
+    assert "take the variant 'head'" in fail("eval", tmp_path / "tim", *words)
+    result = json.loads(succeed("eval", tmp_path / "tim", *words, "--variant", "head"))
+    standard = json.loads(succeed("eval", tmp_path / "tim", "--query", 1, "--json"))
+    assert result["mean"] == standard["mean"]
+    unbalanced = json.loads(succeed("eval", tmp_path / "tim", *words, "--variant", "head", "--dirichlet", 2))
+    assert unbalanced["mean"] != result["mean"]
 
 
 def test_two_variants_are_compared_by_name(run: Path) -> None:
@@ -213,6 +242,8 @@ def test_a_run_of_an_older_version_is_resumed(run: Path) -> None:
         (["--variant", "dagger"], "--variant is not an option of the setting standard"),
         (["--setting", "transductive", "--fixed-seen"], "take --setting generalised"),
         (["--setting", "transductive", "--variant", "daggre"], "unknown variant"),
+        (["--setting", "transductive", "--variant", "head"], "PrototypeHead is not"),
+        (["--setting", "transductive", "--dirichlet", "-1"], "dirichlet is -1"),
         (["--setting", "generalised", "--support-domain", "odd"], "take --setting cross-domain"),
         (["--setting", "generalised", "--split", "val"], "leave out --split"),
         (["--setting", "generalised", "--domain", "odd"], "leave out --data and --domain"),

@@ -142,7 +142,7 @@ class Protocol(ABC):
         """Score the tasks of a job."""
 
     @property
-    def variant(self) -> str:
+    def label(self) -> str:
         """What tells a result from others of this protocol, for names of files and in tables."""
         words: list[str] = []
         for item in fields(self):  # type: ignore[arg-type]

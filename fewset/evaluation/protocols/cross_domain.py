@@ -29,7 +29,7 @@ class CrossDomain(Protocol):
     fixed: ClassVar = {"domain": "cross-domain has two domains: give --support-domain and --query-domain"}
 
     @property
-    def variant(self) -> str:
+    def label(self) -> str:
         return ""  # the domains are in the result's own field
 
     def check(self, job: Job) -> None:

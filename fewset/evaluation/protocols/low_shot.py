@@ -84,7 +84,7 @@ class LowShot(Protocol):
             raise UserError(f"prior is {self.prior}, expected a probability from 0 to 1")
 
     @property
-    def variant(self) -> str:
+    def label(self) -> str:
         return f"prior{self.prior}"
 
     def check(self, job: Job) -> None:

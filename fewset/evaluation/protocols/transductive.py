@@ -1,7 +1,8 @@
 """Transductive few-shot learning: the queries of a task are classified together and inform each other.
 
 Section 5.3.2 of the paper, supplements B.5 and D.4. The unlabelled queries can take part in two ways: they
-join the set that is adapted, and they refine the prototypes by soft k-means (Semi-ProtoNet).
+join the set that is adapted, and they refine the prototypes by soft k-means (Semi-ProtoNet). A head that is
+transductive itself, such as TIM's, does it in its own way.
 """
 
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from torch import Tensor
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
+from fewset.models.about import about_of
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes
+from fewset.tasks.unbalanced import check_unbalanced, sample_unbalanced
 
 
 @dataclass(frozen=True)
@@ -65,29 +68,65 @@ with `average="post"` in the model.
 "semi-protonet" is Semi-ProtoNet on a model without an adapter (a ProtoNet run).
 """
 
+HEAD = "head"
+"""The variant for a model whose head is transductive: the model as it is."""
+
 
 @register_protocol("transductive")
 @dataclass(frozen=True)
 class Transductive(Protocol):
     """Tasks of one split, the queries of each classified together."""
 
-    variant: str = option("dagger", f"How the queries take part: {', '.join(VARIANTS)}.")
+    variant: str = option("dagger", f"How the queries take part: {', '.join((*VARIANTS, HEAD))}.")
+    dirichlet: int = option(
+        0,
+        "Unbalanced queries: the parameter of the Dirichlet distribution that shares them out (0: balanced).",
+    )
 
     needs_embeddings: ClassVar = True
 
+    def __post_init__(self) -> None:
+        if self.dirichlet < 0:
+            raise UserError(f"dirichlet is {self.dirichlet}, expected 0 or more; the literature takes 2")
+
+    @property
+    def label(self) -> str:
+        return self.variant + (f"-dirichlet{self.dirichlet}" if self.dirichlet else "")
+
     def check(self, job: Job) -> None:
-        refuse_unknown("variant", self.variant, VARIANTS)
-        refining_head(job.embedding_model, 0)
-        job.pool()
+        refuse_unknown("variant", self.variant, (*VARIANTS, HEAD))
+        head = job.embedding_model.head
+        if self.variant != HEAD:
+            refining_head(job.embedding_model, 0)
+        elif about_of(head).kind != "transductive":
+            raise UserError(
+                f"the variant {HEAD!r} is for a head that is transductive, and {type(head).__name__} is not; "
+                "take another variant, or another head (`fewset methods` lists them)"
+            )
+        pool = job.pool()
+        if self.dirichlet:
+            check_unbalanced(pool.index, job.spec)
 
     def evaluate(self, job: Job) -> Outcome:
-        pool, model, how = job.pool(), job.embedding_model, VARIANTS[self.variant]
+        pool = job.pool()
         features = job.embed(pool.rows)
 
-        with evaluating(model) as evaluated:
-            classify = partial(transductive_logits, evaluated, how=how)
-            score = score_tasks(classify, features, pool.index, job.spec, title="scoring")
-        return Outcome(score, left_out=pool.left_out)
+        balanced = not self.dirichlet
+        draw = None if balanced else partial(sample_unbalanced, pool.index, job.spec, self.dirichlet)
+        with evaluating(job.embedding_model) as model:
+            own = self.variant == HEAD
+            classify = model if own else partial(transductive_logits, model, how=VARIANTS[self.variant])
+            score = score_tasks(classify, features, pool.index, job.spec, title="scoring", draw=draw)
+        if balanced:
+            return Outcome(score, left_out=pool.left_out)
+        queries = f"{job.spec.way * job.spec.query} a task, shared out by a Dirichlet({self.dirichlet})"
+        return Outcome(
+            score,
+            left_out=pool.left_out,
+            task_key=f"queries: Dirichlet({self.dirichlet})",
+            fields={"dirichlet": self.dirichlet},
+            notes={"unbalanced queries": queries},
+        )
 
 
 def transductive_logits(
@@ -129,8 +168,9 @@ def refining_head(model: FewShotModel, steps: int) -> SemiPrototypeHead:
     head = model.head
     if not isinstance(head, PrototypeHead | SemiPrototypeHead):
         raise UserError(
-            f"this model has a {type(head).__name__}, but the transductive setting refines prototypes; use a "
-            "model with the head 'prototype' or 'semi_prototype'"
+            f"this model has a {type(head).__name__}, but this variant of the transductive setting refines "
+            f"prototypes; take the variant {HEAD!r} where the head is transductive, else a model with the "
+            "head 'prototype' or 'semi_prototype'"
         )
     (name,) = (name for name, similarity in SIMILARITIES.items() if similarity is head.similarity)
     return SemiPrototypeHead(head.dim, name, head.temperature, steps)

@@ -53,5 +53,5 @@ def test_ways_that_cannot_be_drawn_are_refused_before_anything_is_embedded(image
 
 
 def test_names_of_files_tell_the_ways_in_plain_characters() -> None:
-    assert Ways().variant == ""
-    assert Ways(ways=(3, 11)).variant == "ways-3-11"
+    assert Ways().label == ""
+    assert Ways(ways=(3, 11)).label == "ways-3-11"
