@@ -23,6 +23,7 @@ from fewset.experiments.initial import (
 from fewset.experiments.recipes import read_recipe, recipe_text
 from fewset.experiments.result import Result, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
+from fewset.experiments.teachers import load_teachers
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.models.heads import FittedHead
@@ -150,7 +151,9 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
     if "centre" in (recipe.model.feature_transform or ()):
         _fit_transform(embedding_model(model, "model.feature_transform"), items)
     if recipe.pretrain is not None:
-        return Pretraining(embedding_model(model, "pre-training"), items, recipe.pretrain, recipe.seed)
+        pretrained = embedding_model(model, "pre-training")
+        teachers = load_teachers(recipe, beside, device)
+        return Pretraining(pretrained, items, recipe.pretrain, recipe.seed, teachers)
     if recipe.train is None:
         raise AssertionError("a recipe has [pretrain] or [train]")
     if recipe.train.freeze_backbone or recipe.train.frozen_blocks:

@@ -12,6 +12,7 @@ from fewset.experiments.zoo import released_models
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
+from fewset.training.checkpoint import CHECKPOINT
 
 
 def find_init(init: str, beside: Path) -> Path:
@@ -27,18 +28,33 @@ def find_init(init: str, beside: Path) -> Path:
     )
 
 
+def find_teacher(name: str, beside: Path) -> Path:
+    """The run of a teacher, found as `find_init` does: a pre-training with a checkpoint."""
+    run = find_init(name, beside)
+    if not (run / CHECKPOINT).exists() or read_recipe(run / RECIPE).pretrain is None:
+        raise UserError(
+            f"the teacher {run} is no pre-training run with a checkpoint, which holds the classifier; name a "
+            "run that `fewset pretrain` has made"
+        )
+    return run
+
+
 def made_of(recipe: Recipe, beside: Path) -> dict[str, str]:
-    """The digests of what a training is made of: its data, and the weights that it starts from."""
+    """The digests of what a training is made of: its data, the weights that it starts from, its teachers."""
     digests = {"data_digest": open_data(recipe.model, recipe.data.set).digest}
     if recipe.init:
         source = find_init(recipe.init, beside)
         digests["init_digest"] = file_digest(source / WEIGHTS if source.is_dir() else source)
+    if recipe.pretrain and recipe.pretrain.teachers:
+        teachers = (find_teacher(name, beside) for name in recipe.pretrain.teachers)
+        digests["teachers_digest"] = " ".join(file_digest(run / CHECKPOINT) for run in teachers)
     return digests
 
 
 def changes_since(run: RunDirectory, recipe: Recipe) -> str:
     """What is another now than when a run began, as a sentence; empty where nothing is, or nobody knows."""
-    names = {"data_digest": recipe.data.set, "init_digest": recipe.init}
+    taught = ", ".join(recipe.pretrain.teachers) if recipe.pretrain else ""
+    names = {"data_digest": recipe.data.set, "init_digest": recipe.init, "teachers_digest": taught}
     try:
         now = made_of(recipe, run.path.parent)
     except UserError:  # something is not there any more, so nothing speaks against the run

@@ -38,10 +38,11 @@ class RunDirectory(TrainingFiles):
 
     @property
     def made_of(self) -> dict[str, str]:
-        """The digests of what the run was trained on and started from, as far as they are known."""
+        """The digests of what the run was trained on, started from and taught by, as far as is known."""
         file = self.path / ENVIRONMENT
         known = read_json(file) if file.exists() else {}
-        return {key: known[key] for key in ("data_digest", "init_digest") if key in known}
+        digests = ("data_digest", "init_digest", "teachers_digest")
+        return {key: known[key] for key in digests if key in known}
 
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
         """Make the directory ready to be written to, or refuse with the remedy.

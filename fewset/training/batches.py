@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
-from fewset.data.images.augmentation import augment
+from fewset.data.images.augmentation import AREA, Area, augment
 from fewset.data.images.store import ImageSet, Selection
 from fewset.models.task_model import TaskModel
 from fewset.runtime.devices import Precision, send
+from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
 
 
@@ -21,11 +22,22 @@ def load_batch(
     rows: Int[np.ndarray, "B"],
     steps: Sequence[str],
     seed: int,
+    crop_area: Area = AREA,
 ) -> Float[Tensor, "B 3 size size"]:
     """Gather, move to the model's device, augment (or crop, when there are no steps), normalise."""
     device = next(model.parameters()).device
     pixels = send(torch.from_numpy(images[rows]), device).permute(0, 3, 1, 2)
-    return model.prepare(augment(pixels, steps, model.input_size, seed))
+    return model.prepare(augment(pixels, steps, model.input_size, seed, crop_area))
+
+
+def check_crop_area(area: Area, steps: Sequence[str]) -> None:
+    """Refuse shares of an image's area that cannot be, or that no step takes."""
+    if not 0 < area[0] <= area[1] <= 1:
+        raise UserError(
+            f"crop_area is {list(area)}, expected two shares above 0 and up to 1, the least first"
+        )
+    if area != AREA and "resized_crop" not in steps:
+        raise UserError("crop_area is of the step resized_crop; leave it out, or add that step to augment")
 
 
 def embed_batch(

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from fewset.data.images.augmentation import draw_rotations, rotate
+from fewset.data.images.augmentation import AREA, Area, draw_rotations, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
@@ -25,7 +25,7 @@ from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import TrainingItems, embed_batch, load_batch
+from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
 from fewset.training.gate import score_with_best_gate
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
@@ -50,6 +50,7 @@ class TrainConfig:
     tasks_per_epoch: int = 100  # validation comes after each epoch
     tasks_per_step: int = 1  # of all processes together
     augment: tuple[str, ...] = ()  # steps from resized_crop, color_jitter, flip and pad_crop
+    crop_area: Area = AREA  # the least and largest share of an image that resized_crop takes
     rotation_classes: float = 0.0  # the share of a task's classes that are shown rotated, as new classes
     balance: float = 0.0  # weight of the contrastive term
     contrastive_temperature: float = 16.0  # of the contrastive term
@@ -64,7 +65,7 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
     renamed: ClassVar = {"turned": "rotation_classes"}
-    later: ClassVar = ("other_ways", "other_shots")
+    later: ClassVar = ("other_ways", "other_shots", "crop_area")
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -88,6 +89,7 @@ class TrainConfig:
             raise UserError("way, shot, other_ways and other_shots must be 1 or more")
         if not 0 <= self.rotation_classes <= 1:
             raise UserError(f"rotation_classes is {self.rotation_classes}, expected a share from 0 to 1")
+        check_crop_area(self.crop_area, self.augment)
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
         frozen = self.freeze_backbone or self.frozen_blocks
@@ -205,7 +207,12 @@ class MetaTraining(TaskStage):
         # Each task is augmented with a seed of its own, so that it does not matter which process does it.
         parts = [
             load_batch(
-                self.model, self.images.images, own.reshape(-1), self.config.augment, mix(self.seed, task, 1)
+                self.model,
+                self.images.images,
+                own.reshape(-1),
+                self.config.augment,
+                mix(self.seed, task, 1),
+                self.config.crop_area,
             )
             for task, own in enumerate(rows, start=first)
         ]

@@ -1,13 +1,21 @@
-"""Pre-training: classify all classes of the train split, select by 1-shot tasks over the val classes."""
+"""Pre-training: classify all classes of the train split, select by 1-shot tasks over the val classes.
 
+Three options are not the paper's: rotation as a second task, a moving average of the weights, and teachers.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
+from fewset.data.images.augmentation import AREA, Area, rotate
 from fewset.evaluation.scoring import evaluate_selection
+from fewset.models.losses import distillation_loss
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import Precision
@@ -15,7 +23,8 @@ from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import TrainingItems, embed_batch, load_batch
+from fewset.training.averaging import follow
+from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 
@@ -25,16 +34,22 @@ class PretrainConfig:
     """Pre-training of the backbone. The defaults are those of the paper's ConvNet on miniImageNet.
 
     `init` is as in meta-training: another pre-training on smaller images, for example, which costs a
-    fraction.
+    fraction. `teachers` are pre-training runs, found alike, whose checkpoints hold their classifiers.
     """
 
     init: str = ""  # where the backbone starts from; random weights when empty
     epochs: int = 800  # with 0 the weights of `init` stay as they are
     batch: int = 128  # images in a step, of all processes together
     augment: tuple[str, ...] = ("resized_crop", "color_jitter", "flip")  # as in meta-training; or pad_crop
+    crop_area: Area = AREA  # the least and largest share of an image that resized_crop takes
     validation_tasks: int = 200  # 1-shot tasks over all val classes that choose the best weights
     validation_query: int = 15  # queries a class in these
     label_smoothing: float = 0.0  # of the classification loss
+    rotation: float = 0.0  # weight of a second task: by how many quarters each image is turned
+    average: float = 0.0  # decay of a moving average of the weights, which is validated and kept: 0.999
+    teachers: tuple[str, ...] = ()  # runs to learn from, as the mean of what they say
+    teacher_weight: float = 0.5  # of the teachers; the rest is that of the labels
+    teacher_temperature: float = 4.0  # of both sides' probabilities
     precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     optimiser: OptimiserConfig = field(
         default_factory=lambda: OptimiserConfig(
@@ -47,7 +62,22 @@ class PretrainConfig:
         )
     )
 
+    later: ClassVar = (
+        "crop_area", "rotation", "average", "teachers", "teacher_weight", "teacher_temperature"
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
+        check_crop_area(self.crop_area, self.augment)
+        if self.rotation < 0 or not 0 <= self.average < 1:
+            raise UserError(
+                f"pretrain.rotation must be 0 or more and pretrain.average from 0 to less than 1, got "
+                f"{self.rotation} and {self.average}"
+            )
+        if not 0 <= self.teacher_weight <= 1 or self.teacher_temperature <= 0:
+            raise UserError(
+                f"pretrain.teacher_weight must be from 0 to 1 and pretrain.teacher_temperature above 0, got "
+                f"{self.teacher_weight} and {self.teacher_temperature}"
+            )
         least = 0 if self.init else 1
         if self.epochs < least or self.batch < 2:
             raise UserError(
@@ -56,24 +86,42 @@ class PretrainConfig:
             )
 
 
+Teacher = Callable[[Tensor], Tensor]
+"""Normalised images (B, 3, H, W) to logits of the classes of the train split."""
+
+
 class Pretraining:
     """The backbone with a softmax layer over the classes of the train split."""
 
     title = "pre-training"
 
-    def __init__(self, model: FewShotModel, items: TrainingItems, config: PretrainConfig, seed: int) -> None:
-        self.model, self.config, self.seed = model, config, seed
+    def __init__(
+        self,
+        model: FewShotModel,
+        items: TrainingItems,
+        config: PretrainConfig,
+        seed: int,
+        teachers: Sequence[Teacher] = (),
+    ) -> None:
+        self.trained, self.config, self.seed, self.teachers = model, config, seed, teachers
         self.images, self.train, self.val = items.images, items.train, items.val
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         if config.epochs:
             self.val.index.check(len(np.unique(self.val.labels)), 1, config.validation_query)
         torch.manual_seed(mix(seed, 0, 3))
-        self.classifier = nn.Linear(model.dim, len(classes)).to(next(model.parameters()).device)
-        self.module = nn.ModuleDict({"model": model, "classifier": self.classifier})
+        device = next(model.parameters()).device
+        self.classifier = nn.Linear(model.dim, len(classes)).to(device)
+        parts: dict[str, nn.Module] = {"model": model, "classifier": self.classifier}
+        if config.rotation:
+            parts["rotation"] = nn.Linear(model.dim, 4).to(device)
+        others = [parameter for name in parts if name != "model" for parameter in parts[name].parameters()]
         self.optimiser_config = config.optimiser
-        self.optimiser = build_optimiser(
-            config.optimiser, model.backbone.parameters(), self.classifier.parameters()
-        )
+        self.optimiser = build_optimiser(config.optimiser, model.backbone.parameters(), others)
+        self.model: FewShotModel = model
+        if config.average:
+            parts["average"] = average = follow(model, self.optimiser, config.average)
+            self.model = average.module  # type: ignore[assignment]
+        self.module = nn.ModuleDict(parts)
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
         self.portion = distributed.local_batch(self.batch, "pretrain.batch")
@@ -84,16 +132,44 @@ class Pretraining:
     def step(self, number: int) -> Step:
         chosen = self._batch(*divmod(number, self.steps_per_epoch))
         images = load_batch(
-            self.model,
+            self.trained,
             self.images.images,
             self.train.rows[chosen],
             self.config.augment,
             mix(self.seed, number, 1, *distributed.rank_seed()),
+            self.config.crop_area,
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
-        logits = self.classifier(embed_batch(self.model, images, self.config.precision))
+        if not self.config.rotation:
+            logits = self.classifier(embed_batch(self.trained, images, self.config.precision))
+            return Step(self._loss(images, logits, targets), _accuracy(logits, targets))
+        turns = self._draw_turns(number, len(images)).to(images.device)
+        both = torch.cat([images, rotate(images, turns)])
+        embedded = embed_batch(self.trained, both, self.config.precision)
+        logits, turned = self.classifier(embedded[: len(images)]), embedded[len(images) :]
+        rotation = F.cross_entropy(self.module["rotation"](turned), turns)
+        loss = self._loss(images, logits, targets) + self.config.rotation * rotation
+        return Step(loss, _accuracy(logits, targets))
+
+    def _loss(
+        self,
+        images: Float[Tensor, "B 3 H W"],
+        logits: Float[Tensor, "B classes"],
+        targets: Int[Tensor, " B"],
+    ) -> Float[Tensor, ""]:
+        """That of the labels and, by its weight, that of the teachers, who see the same images."""
         loss = F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
-        return Step(loss, (logits.argmax(-1) == targets).float().mean())
+        if not self.teachers:
+            return loss
+        weight, temperature = self.config.teacher_weight, self.config.teacher_temperature
+        with torch.no_grad():
+            said = [F.softmax(teacher(images) / temperature, dim=-1) for teacher in self.teachers]
+            taught = torch.stack(said).mean(dim=0)
+        return (1 - weight) * loss + weight * distillation_loss(logits, taught, temperature).mean()
+
+    def _draw_turns(self, number: int, count: int) -> Int[Tensor, " {count}"]:
+        seed = mix(self.seed, number, 10, *distributed.rank_seed())
+        return torch.randint(4, (count,), generator=torch.Generator().manual_seed(seed))
 
     def validate(self) -> Score:
         """1-shot tasks over all classes of the val split, nearest prototype on the embeddings."""
@@ -113,3 +189,7 @@ class Pretraining:
             self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
         first, last = (within * self.batch + place for place in self.portion)
         return self._order[first:last]
+
+
+def _accuracy(logits: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+    return (logits.argmax(-1) == targets).float().mean()

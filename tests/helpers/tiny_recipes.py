@@ -12,6 +12,11 @@ PRETRAIN = {
     "pretrain": {"epochs": 3, "batch": 37, "validation_tasks": 11, "validation_query": 5},
     "evaluate": TASKS,
 }
+TAUGHT = {
+    **PRETRAIN,
+    "name": "taught",
+    "pretrain": {**PRETRAIN["pretrain"], "rotation": 0.5, "average": 0.8, "teachers": ["pre"]},
+}
 TRAIN = {
     "name": "feat",
     "method": "FEAT",

@@ -17,15 +17,15 @@ from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import RunDirectory
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT
-from tests.helpers.tiny_recipes import FEATURES, FROZEN, GATED, PARTLY, PRETRAIN, TRAIN, recipe
+from tests.helpers.tiny_recipes import FEATURES, FROZEN, GATED, PARTLY, PRETRAIN, TAUGHT, TRAIN, recipe
 
 pytestmark = pytest.mark.usefixtures("tiny_table")
 
 
 @pytest.mark.parametrize(
     "table",
-    [PRETRAIN, TRAIN, FEATURES, FROZEN, PARTLY, GATED],
-    ids=["pretrain", "train", "features", "frozen", "partly frozen", "gated"],
+    [PRETRAIN, TAUGHT, TRAIN, FEATURES, FROZEN, PARTLY, GATED],
+    ids=["pretrain", "taught", "train", "features", "frozen", "partly frozen", "gated"],
 )
 def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""

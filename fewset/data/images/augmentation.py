@@ -14,9 +14,14 @@ from torch import Generator, Tensor
 
 from fewset.runtime.errors import UserError, refuse_unknown
 
+Area = tuple[float, float]
+"""The least and the largest share of an image's area that `resized_crop` takes."""
+
+AREA: Area = (0.08, 1.0)
+
 
 def augment(
-    images: UInt8[Tensor, "B 3 H W"], steps: Sequence[str], size: int, seed: int
+    images: UInt8[Tensor, "B 3 H W"], steps: Sequence[str], size: int, seed: int, crop_area: Area = AREA
 ) -> Float[Tensor, "B 3 {size} {size}"]:
     """The images after the named steps, in their order, centre-cropped to `size` where a step has not yet.
 
@@ -25,8 +30,9 @@ def augment(
     for step in steps:
         refuse_unknown("augmentation step", step, STEPS)
     generator = Generator().manual_seed(seed)
+    options: dict[str, dict[str, Area]] = {"resized_crop": {"area": crop_area}}
     for step in steps:
-        images = STEPS[step](images, size, generator)
+        images = STEPS[step](images, size, generator, **options.get(step, {}))
     cropped = center_crop(images, size).contiguous(memory_format=torch.channels_last)
     return cropped.float().clamp_(0, 255)
 
@@ -44,17 +50,17 @@ def center_crop(images: Shaped[Tensor, "*B H W"], size: int) -> Shaped[Tensor, "
 
 
 def random_resized_crop(
-    images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator
+    images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator, area: Area = AREA
 ) -> Shaped[Tensor, "B 3 {size} {size}"]:
-    """A part of each image (8 to 100 % of its area, aspect 3/4 to 4/3), resized to `size`.
+    """A part of each image (by default 8 to 100 % of its area; aspect 3/4 to 4/3), resized to `size`.
 
     Of ten draws the first that fits into the image counts, as in torchvision. Should none fit, which takes
     images far from square, the first is cut to the image; torchvision takes a central crop.
     """
     batch, _, rows, columns = images.shape
-    area = _uniform(0.08, 1.0, (batch, 10), generator) * rows * columns
+    pixels = _uniform(*area, (batch, 10), generator) * rows * columns
     aspect = _uniform(log(3 / 4), log(4 / 3), (batch, 10), generator).exp()
-    height, width = (area / aspect).sqrt().round(), (area * aspect).sqrt().round()
+    height, width = (pixels / aspect).sqrt().round(), (pixels * aspect).sqrt().round()
     fits = (height >= 1) & (height <= rows) & (width >= 1) & (width <= columns)
     first = fits.int().argmax(dim=1, keepdim=True)
     height = height.gather(1, first)[:, 0].clamp(1, rows).long()
@@ -193,7 +199,7 @@ def _offset(slack: Int[Tensor, "*B"], generator: Generator) -> Int[Tensor, "*B"]
     return (torch.rand(slack.shape, generator=generator) * (slack + 1)).long()
 
 
-STEPS: dict[str, Callable[[Tensor, int, Generator], Tensor]] = {
+STEPS: dict[str, Callable[..., Tensor]] = {
     "resized_crop": random_resized_crop,
     "color_jitter": random_color_jitter,
     "flip": random_flip,
