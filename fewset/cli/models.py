@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, ForceOption, PluginOption, RunArgument
+from fewset.cli.options import DeviceOption, ForceOption, PluginOption
 from fewset.cli.output import console, echo, make_table
 from fewset.cli.start import start
 
@@ -116,9 +116,12 @@ def import_weights(
 
 @commands.command()
 def embed(
-    run: RunArgument,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="A run directory, or the name of a released model or encoder."),
+    ],
     out: Annotated[Path, typer.Option(help="The file to write: .npz, .h5 or .hdf5.")],
-    data: Annotated[str | None, typer.Option(help="An imported image set; default: the recipe's.")] = None,
+    data: Annotated[str | None, typer.Option(help="An imported image set; default: the run's own.")] = None,
     split: Annotated[
         str | None, typer.Option(help="One split alone, train, val or test; all for every split.")
     ] = None,
@@ -135,9 +138,8 @@ def embed(
     """
     start(plugin)
     from fewset.experiments.embed_set import embed_set
-    from fewset.experiments.zoo import find_model
 
-    rows, dim = embed_set(find_model(run), out, data, val, split=split, device=device)
+    rows, dim = embed_set(source, out, data, val, split=split, device=device)
     echo(f"{out}: {rows:,} rows of {dim:,} numbers")
     if split is None:
         echo(f"import it with `fewset data import features {out}`")

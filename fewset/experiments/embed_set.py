@@ -3,7 +3,7 @@
 Both say what made them: the digests of the weights and of the images.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +13,16 @@ from jaxtyping import Float32, Int64
 from fewset.data.features.array_files import check_name, write_arrays
 from fewset.data.features.importer import query_roles
 from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
+from fewset.data.images.decoding import decode_photo
 from fewset.data.images.store import SPLITS, ImageSet, open_set
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.evaluate import command_line
 from fewset.experiments.recipes import run_recipe
 from fewset.experiments.run_directory import WEIGHTS
 from fewset.experiments.weights import load
-from fewset.models.model import FewShotModel, image_embedder
+from fewset.experiments.zoo import find_model
+from fewset.models.encoders import find_encoder, is_encoder
+from fewset.models.model import image_embedder
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
@@ -32,7 +35,7 @@ _ROWS = 1024  # images embedded before their embeddings are written
 
 
 def embed_set(
-    run: Path,
+    source: str | Path,
     out: Path,
     data: str | None = None,
     val: bool = False,
@@ -40,7 +43,10 @@ def embed_set(
     split: str | None = None,
     device: str = "auto",
 ) -> tuple[int, int]:
-    """Embed an image set (by default the run's own) with the backbone of a run; returns the table's shape.
+    """Embed an image set with the backbone of a run, or with an encoder of that name; returns its shape.
+
+    Of a run it is by default the set of its recipe. An encoder sees the images as they are stored: for one
+    of 224 pixels import the set with `--size 224`.
 
     The classes of the train split are the seen ones, those of the test split the unseen ones, and those of
     the val split are left out. With `val` they are the unseen classes of a validation setup: then the file
@@ -52,7 +58,8 @@ def embed_set(
     check_name(out)
     if out.exists():
         raise UserError(f"{out} exists; choose another name, or remove it first")
-    model, images = _open(run, data, device)
+    embedder = _open(source, data, device)
+    images = embedder.images
     splits = [split] if split else [name for name in SPLITS if val or name != "val"]
     items = _items(images, splits)
     columns = {
@@ -63,10 +70,10 @@ def embed_set(
             if val
             else {"class_split": np.where(items.split_of == 0, "seen", "unseen")}
         ),
-        **{key: np.array([digest]) for key, digest in made_from(run, images).items()},
+        **{key: np.array([digest]) for key, digest in embedder.made_from.items()},
     }
-    write_arrays(out, columns, (len(items.rows), model.dim), _pieces(model, images, items.rows))
-    return len(items.rows), model.dim
+    write_arrays(out, columns, (len(items.rows), embedder.dim), _pieces(embedder, items.rows))
+    return len(items.rows), embedder.dim
 
 
 def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
@@ -74,12 +81,12 @@ def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
 
     It holds what `embed_set` writes and `import_features` makes of that. It appears when it is complete.
     """
-    model, images = _open(run, None, device)
-    items = _items(images, ["train", "test"])
+    embedder = _open(run, None, device)
+    items = _items(embedder.images, ["train", "test"])
     write_features(
         table_path(name),
-        _pieces(model, images, items.rows),
-        dim=model.dim,
+        _pieces(embedder, items.rows),
+        dim=embedder.dim,
         labels=items.labels,
         roles=query_roles(items.labels, items.class_names),
         class_names=items.class_names,
@@ -87,7 +94,7 @@ def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
         setups=np.zeros(len(items.class_names), dtype=np.int64),
         source=f"{OF_A_RUN}{run.absolute()}",
         command=command_line(),
-        made_from=made_from(run, images),
+        made_from=embedder.made_from,
     )
     return open_features(name)
 
@@ -97,10 +104,39 @@ def made_from(run: Path, images: ImageSet) -> dict[str, str]:
     return {"weights_digest": file_digest(run / WEIGHTS), "images_digest": images.digest}
 
 
-def _open(run: Path, data: str | None, device: str) -> tuple[FewShotModel, ImageSet]:
+class _Embedder(NamedTuple):
+    """What embeds which images, and the digests of both."""
+
+    images: ImageSet
+    dim: int
+    embed: Callable[[np.ndarray], np.ndarray]
+    made_from: dict[str, str]
+
+
+def _open(source: str | Path, data: str | None, device: str) -> _Embedder:
+    if is_encoder(str(source)):
+        return _open_encoder(str(source), data, device)
+    run = find_model(source)
     recipe = run_recipe(run)
     model = image_embedder(load(run), "fewset embed").to(pick_device(device))
-    return model, open_set(data or recipe.data.set)
+    images = open_set(data or recipe.data.set)
+
+    def embed(rows: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n D"]:
+        return embed_images(model, images.images, rows).cpu().numpy()
+
+    return _Embedder(images, model.dim, embed, made_from(run, images))
+
+
+def _open_encoder(name: str, data: str | None, device: str) -> _Embedder:
+    if data is None:
+        raise UserError(f"the encoder {name!r} has no image set of its own; name one with --data")
+    encoder, images = find_encoder(name, device), open_set(data)
+
+    def embed(rows: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n D"]:
+        return encoder([decode_photo(images.images[row], encoder.input_size) for row in rows])
+
+    made = {"weights_digest": encoder.digest, "images_digest": images.digest}
+    return _Embedder(images, encoder.dim, embed, made)
 
 
 class _Items(NamedTuple):
@@ -130,11 +166,9 @@ def _setups(split_of: Int64[np.ndarray, "classes"]) -> dict[str, Int64[np.ndarra
     }
 
 
-def _pieces(
-    model: FewShotModel, images: ImageSet, rows: Int64[np.ndarray, "n"]
-) -> Iterator[Float32[np.ndarray, "_ D"]]:
+def _pieces(embedder: _Embedder, rows: Int64[np.ndarray, "n"]) -> Iterator[Float32[np.ndarray, "_ D"]]:
     with progress("embedding", len(rows)) as advance:
         for first in range(0, len(rows), _ROWS):
             part = rows[first : first + _ROWS]
-            yield embed_images(model, images.images, part).cpu().numpy()
+            yield embedder.embed(part)
             advance(len(part))

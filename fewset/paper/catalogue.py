@@ -42,12 +42,17 @@ def ways(_: StudyRunner) -> Plan:
             PlannedNumber(
                 method,
                 str(way),
-                PlannedRun(method.lower(), shot, *changed),
+                PlannedRun(
+                    method.lower(),
+                    shot,
+                    f"{trained}-way",
+                    (f"train.way={trained}", f"train.query={query}"),
+                ),
                 panel=f"{shot}-shot, trained {trained}-way",
                 tasks={"way": way},
             )
             for shot in SHOTS.values()
-            for trained, changed in ((5, ()), (20, ("20-way", ("train.way=20", "train.query=5"))))
+            for trained, query in ((5, 15), (20, 5))
             for method in ADAPTED
             for way in (5, 10, 15, 20)
         ),
@@ -58,33 +63,47 @@ def ways(_: StudyRunner) -> Plan:
     )
 
 
-def transductive(_: StudyRunner) -> Plan:
+def transductive(runner: StudyRunner) -> Plan:
     """Queries classified one by one, and together."""
-    rows = {
-        "ProtoNet": ("protonet", None),
-        "FEAT": ("feat", None),
-        "Semi-ProtoNet": ("protonet", "semi-protonet"),
-        "FEAT†": ("feat", "dagger"),
-        "FEAT‡": ("feat", "double-dagger"),
-    }
+
+    def with_queries(method: str, shot: int, tag: str, *changes: str) -> PlannedRun:
+        """Trained with the queries, on tasks with as many of them as those that are scored."""
+        scored = runner.recipe(PlannedRun(method, shot)).evaluate
+        return PlannedRun(
+            method, shot, tag, (*changes, f"train.way={scored.way}", f"train.query={scored.query}")
+        )
+
+    def rows(shot: int) -> dict[str, tuple[PlannedRun, str]]:
+        feat = with_queries("feat", shot, "transductive", "model.transductive=true")
+        refined = with_queries(
+            "protonet", shot, "semi", 'model.head="semi_prototype"', 'model.average="post"'
+        )
+        return {
+            "ProtoNet": (PlannedRun("protonet", shot), ""),
+            "FEAT": (PlannedRun("feat", shot), ""),
+            "Semi-ProtoNet": (refined, "semi-protonet"),
+            "FEAT†": (feat, "dagger"),
+            "FEAT‡": (feat, "double-dagger"),
+        }
+
     return Plan(
         "Transductive few-shot classification",
         tuple(
             PlannedNumber(
                 row,
                 column,
-                PlannedRun(method, shot),
+                run,
                 setting="transductive" if variant else "standard",
                 options={"variant": variant} if variant else {},
             )
-            for row, (method, variant) in rows.items()
             for column, shot in SHOTS.items()
+            for row, (run, variant) in rows(shot).items()
         ),
         corner="method",
         notes=(
             "† adapts the labelled items together with the queries; ‡ also refines the prototypes with the "
-            "adapted queries, as Semi-ProtoNet does. The models are those of the first two rows, trained "
-            "without queries in the set.",
+            "adapted queries, as Semi-ProtoNet does. The models of the last three rows are trained with the "
+            "queries: FEAT's with the queries in the set, Semi-ProtoNet's with refined prototypes.",
         ),
     )
 

@@ -50,7 +50,8 @@ def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
     trained_shot = recipe.get("train.shot") if recipe.get("train.epochs") else result.shot
     trained_alike = (recipe.get("data.set"), trained_shot) == (result.data, result.shot)
     of_the_paper = (result.split, result.domain, result.way, result.query) == ("test", None, 5, 15)
-    if not trained_alike or not of_the_paper or recipe.get("model.transductive"):
+    inductive = not recipe.get("model.transductive") and recipe.get("model.head") != "semi_prototype"
+    if not trained_alike or not of_the_paper or not (inductive or result.setting == "transductive"):
         return None
     panel, row, column = "", result.method, f"{result.shot}-shot {result.way}-way"
     match result.setting:

@@ -4,11 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet
@@ -17,6 +20,7 @@ from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols.low_shot import PRIORS
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.weights import load
+from fewset.models.encoders import register_encoder
 from fewset.report.loading import load_result
 from tests.helpers.command_line import fail, options, succeed
 from tests.helpers.feature_files import save_hdf5, save_npz
@@ -261,6 +265,27 @@ def pretrained(tmp_path: Path, tiny_set: ImageSet) -> Path:
     quick = ["train.epochs=0", "train.init=", "evaluate.way=3", "evaluate.query=3", "evaluate.tasks=3"]
     succeed("train", "strokes/protonet", "--out", tmp_path / "pre", *options([*tiny, *quick]))
     return tmp_path / "pre"
+
+
+def test_embedded_with_an_encoder(tiny_set: ImageSet, tmp_path: Path) -> None:
+    """Rows are what the encoder makes of the images as they are stored, and say what made them."""
+
+    class MeanColour:
+        id, dim, input_size, digest = "mean-colour", 3, 20, "made by a test"
+        device = torch.device("cpu")
+
+        def __call__(self, images: Sequence[Any]) -> np.ndarray:
+            return np.array([np.asarray(image).mean(axis=(0, 1)) for image in images], dtype=np.float32)
+
+    register_encoder("mean-colour")(lambda _: MeanColour())
+    out = tmp_path / "table.npz"
+    assert "name one with --data" in fail("embed", "mean-colour", "--out", out)
+    assert "220 rows of 3 numbers" in succeed("embed", "mean-colour", "--data", "tiny", "--out", out)
+    with np.load(out) as file:
+        rows = np.concatenate([tiny_set.select(split).rows for split in ("train", "test")])
+        np.testing.assert_allclose(file["features"], tiny_set.images[rows].mean(axis=(1, 2)), rtol=1e-4)
+        assert file["weights_digest"] == ["made by a test"]
+        assert file["images_digest"] == [tiny_set.digest]
 
 
 @pytest.mark.parametrize("suffix", ["npz", "h5"])

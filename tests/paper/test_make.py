@@ -214,6 +214,32 @@ def test_the_grids_are_the_papers(tmp_path: Path) -> None:
             assert f"{recipe.train.shot}-shot 5-way" == entry.column
 
 
+def test_transductive_models_are_trained_with_queries(tmp_path: Path) -> None:
+    """With as many as there are in the tasks that are scored, whatever the recipe trains on."""
+    runner = StudyRunner("strokes", tmp_path, ["data.set=tiny", "train.way=7", "evaluate.query=4"])
+    plan = STUDIES["transductive"](runner)
+    recipes = {(entry.row, entry.column): runner.recipe(entry.run) for entry in plan.numbers}
+    for column, shot in (("1-shot 5-way", 1), ("5-shot 5-way", 5)):
+        assert recipes["FEAT†", column] == recipes["FEAT‡", column]
+        assert recipes["FEAT†", column].model.transductive
+        refined = recipes["Semi-ProtoNet", column].model
+        assert (refined.head, refined.average) == ("semi_prototype", "post")
+        for row in ("FEAT†", "Semi-ProtoNet"):
+            train = recipes[row, column].train
+            assert (train.way, train.query, train.shot) == (5, 4, shot)
+        plain = recipes["FEAT", column]
+        assert not plain.model.transductive
+        assert plain.train.way == 7
+
+
+def test_ways_are_those_of_the_panel_whatever_the_recipe_trains_on(tmp_path: Path) -> None:
+    runner = StudyRunner("strokes", tmp_path, ["data.set=tiny", "train.way=16", "train.query=7"])
+    for entry in STUDIES["ways"](runner).numbers:
+        train = runner.recipe(entry.run).train
+        assert f"trained {train.way}-way" in entry.panel
+        assert train.query == {5: 15, 20: 5}[train.way]
+
+
 def test_ablate_and_paper_from_the_command_line(tmp_path: Path) -> None:
     where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", *options(SMALL), "--tasks", 11]
     output = succeed("ablate", "adaptation", *where)

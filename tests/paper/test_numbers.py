@@ -181,6 +181,12 @@ def result_of(make_run: MakeRun, recipe: dict[str, Any], **fields: Any) -> Loade
         ({"data": "cub"}, {"data.set": "cub"}, 68.87),
         ({"setting": "transductive", "variant": "double-dagger"}, {}, 57.04),
         ({"setting": "transductive", "variant": "semi-protonet", "method": "ProtoNet"}, {}, 55.50),
+        ({"setting": "transductive", "variant": "dagger"}, {"model.transductive": True}, 56.49),
+        (
+            {"setting": "transductive", "variant": "semi-protonet", "method": "ProtoNet"},
+            {"model.head": "semi_prototype"},
+            55.50,
+        ),
         ({"setting": "generalised"}, {}, 40.50),
     ],
 )
@@ -199,6 +205,7 @@ def test_a_result_has_the_number_of_its_own_table(
         ({"data": "cub"}, {}),  # trained on miniImageNet
         ({}, {"model.backbone": "resnet18"}),
         ({}, {"model.transductive": True}),
+        ({"method": "ProtoNet"}, {"model.head": "semi_prototype"}),
         ({"method": "Supervised"}, {}),
         ({"shot": 5}, {}),  # trained for 1 shot
         ({"shot": 2}, {"train.shot": 2}),
