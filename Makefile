@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test hostile lint docs clean
 
 demo: $(STAMP)
 	$(BIN)/fewset demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# 10,000 mutated uploads to the server of the page, and their record.
+hostile: $(STAMP)
+	FEWSET_MUTATIONS=10000 FEWSET_MUTATIONS_RECORD=docs/serve/mutations.json $(BIN)/python -m pytest tests/classify/web/test_hostile.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,151 @@
+"""Mutated uploads, thousands of them: a clear answer each time, no crash, and nothing written anywhere.
+
+`make hostile` sends the 10,000 of the record in `docs/serve/mutations.json`, and makes it.
+"""
+
+import json
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from fewset.classify.web.workbench import Workbench
+from fewset.runtime.files import write_json
+from fewset.runtime.machine import commit, peak_memory
+from tests.helpers.mutations import json_text, mutated, picture_files, zip_file
+from tests.helpers.web import STAMP, client, teach
+
+COUNT = int(os.environ.get("FEWSET_MUTATIONS", "300"))
+RECORD = os.environ.get("FEWSET_MUTATIONS_RECORD")
+ROOT = Path(__file__).parents[3]
+BOUNDARY = "fewset-boundary"
+NAMES = ("a.jpg", "../../x.jpg", "/etc/passwd", "..\\..\\x.png", "<script>.png", "x" * 500, "")
+PICTURES = picture_files()
+ARCHIVE = zip_file({f"grass/{kind}.bin": content for kind, content in PICTURES.items()})
+TASK = {
+    "tasks": [{"id": 1, "data": {"image": "data:image/png;base64,iVBORw0KGgo="}}],
+    "label_config": "<View/>",
+}
+BODIES = {
+    "/api/classes": {"name": "new"},
+    "/api/classes/rename": {"name": "grass", "new_name": "lawn"},
+    "/api/photos/move": {"photos": [0, 1], "label": "brick"},
+    "/api/photos/remove": {"photos": [2]},
+    "/api/reject": {"share": 0.05},
+    "/api/tried/teach": {"photos": [0], "label": "brick"},
+    "/predict": TASK,
+    "/setup": {"project": "1.1", "schema": "<View/>"},
+}
+Send = Callable[[TestClient, np.random.Generator], Any]
+
+
+def form(label: str, name: str, content: bytes) -> bytes:
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="'
+    return (
+        f'{head}label"\r\n\r\n{label}\r\n{head}photos"; filename="{name}"\r\nContent-Type: image/png\r\n\r\n'
+    ).encode() + content + f"\r\n--{BOUNDARY}--\r\n".encode()  # fmt: skip
+
+
+def any_of(values: Any, generator: np.random.Generator) -> Any:
+    values = list(values)
+    return values[generator.integers(len(values))]
+
+
+def mutated_photo(opened: TestClient, generator: np.random.Generator) -> Any:
+    content = mutated(any_of(PICTURES.values(), generator), generator, any_of(PICTURES.values(), generator))
+    address = any_of(("/api/classify", "/api/photos"), generator)
+    given = [("photos", (any_of(NAMES, generator), content))]
+    return opened.post(address, data={"label": "grass"}, files=given)
+
+
+def mutated_archive(opened: TestClient, generator: np.random.Generator) -> Any:
+    given = [("photos", ("photos.zip", mutated(ARCHIVE, generator)))]
+    return opened.post("/api/classify", files=given)
+
+
+def mutated_form(opened: TestClient, generator: np.random.Generator) -> Any:
+    body = form("grass", "a.png", any_of(PICTURES.values(), generator))
+    end = len(body) if generator.random() < 0.5 else 200  # the parts' own heads, or anywhere
+    body = mutated(body[:end], generator) + body[end:]
+    headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
+    return opened.post(any_of(("/api/classify", "/api/photos"), generator), content=body, headers=headers)
+
+
+def mutated_json(opened: TestClient, generator: np.random.Generator) -> Any:
+    address, body = any_of(BODIES.items(), generator)
+    content = mutated(json_text(body), generator, json_text(any_of(BODIES.values(), generator)))
+    return opened.post(address, content=content, headers={"content-type": "application/json"})
+
+
+KINDS: dict[str, tuple[Send, float]] = {
+    "photo": (mutated_photo, 0.55),
+    "archive": (mutated_archive, 0.05),
+    "form": (mutated_form, 0.2),
+    "json": (mutated_json, 0.2),
+}
+
+
+def check(answer: Any) -> None:
+    """A success or a 4xx with a reason, both as JSON, and nothing of the server's own inside in it."""
+    assert answer.status_code in (200, 204, 400, 404, 408, 413, 422), (answer.status_code, answer.text)
+    if answer.status_code == 204:
+        return
+    assert answer.headers["content-type"] == "application/json"
+    said = answer.json()
+    if answer.status_code >= 400:
+        assert said["detail"]
+        assert "Traceback" not in answer.text
+        assert str(ROOT) not in answer.text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3 * 3600)
+def test_mutated_uploads_are_answered_and_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "spooled").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spooled"))
+    generator = np.random.default_rng(0)
+    shares = [share for _, share in KINDS.values()]
+    counted: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    bench = Workbench(STAMP)
+    with client(bench=bench) as opened:
+        teach(opened, 2)
+        before = bench.moment().album
+        memory = peak_memory()
+        for _ in range(COUNT):
+            kind = str(generator.choice(list(KINDS), p=shares))
+            answer = KINDS[kind][0](opened, generator)
+            check(answer)
+            counted[kind][str(answer.status_code)] += 1
+            while bench.moment().album is not before:
+                bench.undo()
+        grown = peak_memory() - memory
+        assert opened.get("/api/downloads/classifier").status_code == 200
+    assert sum(sum(each.values()) for each in counted.values()) == COUNT
+    assert sorted((tmp_path / "here").rglob("*")) == []
+    assert sorted((tmp_path / "spooled").rglob("*")) == []
+    assert grown < 512 * 2**20
+    if RECORD:
+        statuses = {kind: dict(sorted(each.items())) for kind, each in counted.items()}
+        write_json(
+            ROOT / RECORD,
+            {"uploads": COUNT, "seed": 0, "answers": statuses, "server_errors": 0, "files_left": 0,
+             "memory_grown_mib": round(grown / 2**20, 1), "commit": commit(), "command": "make hostile"},
+        )  # fmt: skip
+
+
+def test_the_guide_says_what_the_record_says() -> None:
+    record = json.loads((ROOT / "docs" / "serve" / "mutations.json").read_text())
+    guide = " ".join((ROOT / "docs" / "serve.md").read_text().split())
+    (sent,) = re.findall(r"([\d,]+) mutated uploads", guide)
+    assert int(sent.replace(",", "")) == record["uploads"] >= 10_000
+    assert sum(sum(each.values()) for each in record["answers"].values()) == record["uploads"]
+    assert not any(status.startswith("5") for each in record["answers"].values() for status in each)
