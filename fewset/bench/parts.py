@@ -1,4 +1,4 @@
-"""What is compared with what: the four parts of `fewset bench`, and the record that each returns."""
+"""What is compared with what: the parts of `fewset bench`, and the record that each returns."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ from fewset.experiments.evaluate import command_line
 from fewset.models.encoders import DEFAULT
 from fewset.runtime.devices import device_name, pick_device
 from fewset.runtime.errors import UserError
-from fewset.runtime.extras import imports
+from fewset.runtime.extras import import_extra, imports
 
 FORMAT = 1
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
@@ -215,6 +215,57 @@ def bench_classify(
     return record
 
 
+def bench_serve(
+    setup: Setup,
+    *,
+    uploads: int = 100,
+    width: int = 4000,
+    height: int = 3000,
+    requests: int = 1000,
+    clients: int = 64,
+) -> Record:
+    """A server under load against its own encoder: all uploads at once, then many clients that ask.
+
+    The encoder computes with one thread on both sides. Clients and server share the machine.
+    """
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        import_extra(module, "web")
+    device = str(pick_device(setup.device))
+    load = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
+    (served, encoded), record = _measure(
+        setup,
+        {
+            f"answers to {clients} clients": ("serve", {"device": device, **load}, True),
+            "the encoder alone": ("rows", {"engine": "default", "device": device, "images": 128}, True),
+        },
+        threads=1,
+    )
+    memory = max(one["server_memory"] for one in served)
+    record["sides"][0]["peak_memory"] = memory  # of the server, not of its clients
+    record["part"], record["options"] = "serve", {"encoder": DEFAULT, "device": device, **load}
+    record["ratios"] = [
+        _ratio(
+            "answers/s / images/s of the encoder alone",
+            [
+                (one["images"] / one["seconds"]) / (own["images"] / own["seconds"])
+                for one, own in zip(served, encoded, strict=True)
+            ],
+        )
+    ]
+    record["facts"] = [
+        f"{uploads} uploads at once of photos of {served[0]['upload_bytes'] / 1e6:.1f} MB take "
+        f"{_median(served, 'upload_seconds'):.1f} s; {requests:,} questions, {clients} at a time, take "
+        f"{_median(served):.1f} s: {_median(served, 'median_seconds'):.2f} s each in the middle, "
+        f"{_median(served, 'p99_seconds'):.2f} s for 99 of 100",
+        "no photo was lost, and every answer is that of `fewset predict`: probabilities differ by "
+        f"{max(one['largest_difference'] for one in served):.0e} at most",
+        f"the server took {memory / 2**20:,.0f} MiB at most, and "
+        f"{served[0]['server_memory_before'] / 2**20:,.0f} MiB before the first photo",
+        f"the page was there {served[0]['page_seconds']:.2f} s after the encoder was loaded",
+    ]
+    return record
+
+
 def _row_difference(measured: dict[str, list[Repetition]]) -> float:
     """The largest difference between what the sides give for one image: rounding, or a defect."""
     rows = np.array([one["row"] for side in measured.values() for one in side])
@@ -297,4 +348,5 @@ PARTS: dict[str, Callable[..., Record]] = {
     "train": bench_train,
     "data": bench_data,
     "classify": bench_classify,
+    "serve": bench_serve,
 }

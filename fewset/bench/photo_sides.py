@@ -24,6 +24,7 @@ _CLASSES = 5
 _CELLS = (15, 20)  # patches of one colour, down and across
 
 ENGINES: dict[str, Callable[[torch.device], NetworkEncoder]] = {
+    "default": lambda device: load_efficientnet_lite(DEFAULT, device),
     "torch": lambda device: load_efficientnet_lite(DEFAULT, device, "torch"),
     "onnxruntime": lambda device: load_efficientnet_lite(DEFAULT, device, "onnxruntime"),
     "plain": lambda device: plain_encoder(DEFAULT, device),

@@ -20,7 +20,8 @@ on the machine that is named below the table. Ratios are easier to carry over to
 The other side, called "published way" or "plain default", is PyTorch as it starts: images in NCHW order,
 the default allocator, and convolution, BatchNorm, ReLU and pooling in this order. Each task decodes and
 embeds its own images. Both sides have the same weights and score the same tasks. `fewset bench classify`
-embeds the same pixels on all sides, with one thread each.
+embeds the same pixels on all sides, with one thread each. `fewset bench serve` compares a server that many
+clients ask at once with its own encoder, one thread for the network on both sides.
 
 fewset sets up its process for a CPU (`fewset.runtime.machine.tune`; `FEWSET_TUNE=0` turns it off):
 

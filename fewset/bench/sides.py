@@ -17,6 +17,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from fewset.bench.photo_sides import SEED, Fit, Rows, write_photographs
+from fewset.bench.serve_side import Serve
 from fewset.bench.workers import Repetition
 from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
@@ -245,4 +246,5 @@ SIDES: dict[str, Callable[..., Any]] = {
     "import": Import,
     "rows": Rows,
     "fit": Fit,
+    "serve": Serve,
 }

@@ -7,6 +7,7 @@ memory it took, and on which machine.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -58,7 +59,8 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.process.kill()
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)  # and what it has started itself
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None

@@ -129,6 +129,24 @@ def classify(
 
 
 @commands.command()
+@options_of(_measure)
+def serve(
+    uploads: Annotated[int, typer.Option(min=10, help="Photos that are uploaded all at once.")] = 100,
+    width: Annotated[int, typer.Option(min=20, help="Pixels across such a photo.")] = 4000,
+    height: Annotated[int, typer.Option(min=15, help="Pixels down such a photo.")] = 3000,
+    requests: Annotated[int, typer.Option(min=1, help="Questions about new photos.")] = 1000,
+    clients: Annotated[int, typer.Option(min=1, help="That ask at a time.")] = 64,
+    **shared: Any,
+) -> None:
+    """The server of the page under load, against its own encoder.
+
+    Example: `fewset bench serve --out docs/performance/serve.json`
+    """
+    own = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
+    _measure("serve", own, **shared)
+
+
+@commands.command()
 def page(
     directory: Annotated[Path, typer.Argument(help="The records.")] = Path("docs/performance"),
     check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,

@@ -1,21 +1,26 @@
 """A real browser, and `fewset serve` as a user starts it, for tests of the page."""
 
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
+WAIT = 120_000  # milliseconds, for a machine that is busy with other things
+AXE = "axe-core@4.14.0"
 # Without the flags about networking Chromium asks hosts of its maker at every start.
 FLAGS = [
     "--no-sandbox",
@@ -68,3 +73,61 @@ def served(*words: str) -> Iterator[str]:
             complaints.seek(0)
             said = complaints.read()
             assert "Traceback" not in said, said
+
+
+def axe_script(folder: Path) -> str:
+    """axe-core, which finds what people with a screen reader or a keyboard cannot use, got by npm."""
+    if shutil.which("npm") is None:
+        pytest.skip("there is no npm to get axe-core with; install it: apt-get install npm")
+    got = subprocess.run(
+        ["npm", "pack", AXE, "--silent"], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    if got.returncode:
+        pytest.skip(f"npm cannot get {AXE}: set up its registry ({got.stderr.strip()[:200]})")
+    with tarfile.open(folder / got.stdout.split()[-1]) as archive:
+        script = archive.extractfile("package/axe.min.js")
+        assert script is not None
+        return script.read().decode()
+
+
+def own(url: str, server: str) -> bool:
+    return url.startswith((server, f"blob:{server}", "data:"))
+
+
+def post(server: str, path: str, body: dict[str, Any]) -> None:
+    data = json.dumps(body).encode()
+    urlopen(Request(f"{server}{path}", data, {"content-type": "application/json"})).close()
+
+
+def counted(page: Any, selector: str, count: int) -> None:
+    """Wait until there are so many, nothing is uploaded any more, and everything is shown."""
+    expect(page.locator(selector)).to_have_count(count, timeout=WAIT)
+    expect(page.locator("#progress")).to_be_hidden(timeout=WAIT)
+    expect(page.locator("body[aria-busy]")).to_have_count(0, timeout=WAIT)
+
+
+def add_class(page: Any, name: str) -> None:
+    page.get_by_label("New class").fill(name)
+    page.get_by_role("button", name="Add class").click()
+    page.get_by_role("region", name=f"Class {name}", exact=True).wait_for()
+
+
+def teach(page: Any, fruit: Path) -> None:
+    page.locator("#folders").set_input_files(str(fruit / "photos"))
+    counted(page, ".photos li", 15)
+
+
+def drop(page: Any, selector: str, files: list[Path]) -> None:
+    """Drop files as the browser tells of it."""
+    given = [{"name": file.name, "bytes": list(file.read_bytes())} for file in files]
+    transfer = page.evaluate_handle(
+        """(files) => {
+            const transfer = new DataTransfer();
+            for (const file of files)
+                transfer.items.add(new File([new Uint8Array(file.bytes)], file.name, { type: "image/png" }));
+            return transfer;
+        }""",
+        given,
+    )
+    for event in ("dragover", "drop"):
+        page.dispatch_event(selector, event, {"dataTransfer": transfer})

@@ -44,15 +44,18 @@ class EmbeddingQueue:
         """Photos that were taken and have no row yet."""
         return self._waiting
 
-    def submit(self, photos: Sequence[Photo]) -> "list[Future[PhotoRow]]":
-        """The rows to come, one a photo; what cannot be read is a row with its reason."""
+    def submit(self, photos: Sequence[Photo], thumbnails: bool = True) -> "list[Future[PhotoRow]]":
+        """The rows to come, one a photo; what cannot be read is a row with its reason.
+
+        Thumbnails and fingerprints are for photos that are kept.
+        """
         with self._space:
             if self._waiting + len(photos) > self.most:
                 raise QueueFull(f"{self._waiting} photos are waiting, and no more than {self.most} may")
             self._waiting += len(photos)
         rows: list[Future[PhotoRow]] = [Future() for _ in photos]
         for photo, row in zip(photos, rows, strict=True):
-            self._pool.submit(self._look, photo, row)
+            self._pool.submit(self._look, photo, row, thumbnails)
         return rows
 
     def close(self) -> None:
@@ -68,12 +71,12 @@ class EmbeddingQueue:
             self._pixels -= pixels
             self._space.notify_all()
 
-    def _look(self, photo: Photo, row: "Future[PhotoRow]") -> None:
+    def _look(self, photo: Photo, row: "Future[PhotoRow]", thumbnails: bool) -> None:
         if not row.set_running_or_notify_cancel():
             self._leave()  # the client is gone
             return
         try:
-            look = look_at(photo, self.encoder.input_size)
+            look = look_at(photo, self.encoder.input_size, thumbnails)
         except Exception as error:
             self._leave()
             row.set_exception(error)

@@ -160,7 +160,7 @@ class Interface:
         keep: Annotated[bool, Form(description="List the photos in /api/tried from now on.")] = False,
     ) -> payloads.Answers:
         """Say of each photo what it is, how sure that is, and which labelled photo is the reason."""
-        rows = await self.embedded(uploaded(photos))
+        rows = await self.embedded(uploaded(photos), thumbnails=keep)
         return await run_in_threadpool(self._classified, rows, top, keep)
 
     def _classified(self, rows: Sequence[PhotoRow], top: int, keep: bool) -> payloads.Answers:
@@ -207,16 +207,17 @@ class Interface:
         headers = {"content-disposition": f'attachment; filename="{file}"'}
         return Response(data, media_type="application/octet-stream", headers=headers)
 
-    async def embedded(self, photos: Sequence[Photo]) -> list[PhotoRow]:
+    async def embedded(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
         """The rows of photos, at least one of which can be read."""
-        rows = await self.rows(photos)
+        rows = await self.rows(photos, thumbnails)
         if all(row.problem for row in rows):
             raise UserError("; ".join(f"{row.name}: {row.problem}" for row in rows[:3]))
         return rows
 
-    async def rows(self, photos: Sequence[Photo]) -> list[PhotoRow]:
+    async def rows(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
         """The rows of photos; other requests go on meanwhile."""
-        return await asyncio.gather(*(asyncio.wrap_future(row) for row in self.queue.submit(photos)))
+        submitted = self.queue.submit(photos, thumbnails)
+        return await asyncio.gather(*map(asyncio.wrap_future, submitted))
 
 
 def uploaded(files: Sequence[UploadedFile]) -> list[Photo]:

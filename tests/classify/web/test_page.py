@@ -3,117 +3,19 @@
 `FEWSET_SCREENSHOTS=docs/static python -m pytest tests/classify/web/test_page.py` makes the guide's pictures.
 """
 
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
 from fewset import FewShotClassifier
-from tests.helpers.browser import launched, served
-from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
+from tests.helpers.browser import add_class, counted, drop, teach
+from tests.helpers.drawn import FRUIT, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-WAIT = 120_000  # milliseconds
 SCRIPT = "<img src=x onerror=\"document.title='owned'\">"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def server(browser: Any) -> Iterator[str]:  # noqa: ARG001 - none is started where there is no browser
-    with served() as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def fruit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five photos a class, and new ones in the folder "new"."""
-    folder = tmp_path_factory.mktemp("fruit")
-    write_fruit(folder / "photos", 5)
-    (folder / "new").mkdir()
-    for name, what in {**FRUIT, "carrot": NONE}.items():
-        drawn(what, 77).save(folder / "new" / f"new {name}.png")
-    return folder
-
-
-@pytest.fixture
-def page(browser: Any, server: str) -> Iterator[Any]:
-    """An empty page; whatever it complains of, or asks of another host, fails the test."""
-    state = json.load(urlopen(f"{server}api/state"))
-    for each in state["classes"]:
-        post(server, "api/classes/remove", {"name": each["name"]})
-    tried = [answer["number"] for answer in json.load(urlopen(f"{server}api/tried"))["answers"]]
-    if tried:
-        post(server, "api/tried/forget", {"photos": tried})
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    opened = context.new_page()
-    opened.set_default_timeout(WAIT)
-    trouble: list[str] = []
-    opened.expected = []
-    opened.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-    opened.on("pageerror", lambda error: trouble.append(str(error)))
-    opened.on(
-        "request", lambda request: trouble.append(request.url) if not own(request.url, server) else None
-    )
-    opened.goto(server)
-    opened.get_by_text("Make two classes").wait_for()
-    yield opened
-    context.close()
-    assert [each for each in trouble if each not in opened.expected] == []
-
-
-def own(url: str, server: str) -> bool:
-    return url.startswith((server, f"blob:{server}", "data:"))
-
-
-def post(server: str, path: str, body: dict[str, Any]) -> None:
-    data = json.dumps(body).encode()
-    urlopen(Request(f"{server}{path}", data, {"content-type": "application/json"})).close()
-
-
-def counted(page: Any, selector: str, count: int) -> None:
-    """Wait until there are so many, nothing is uploaded any more, and everything is shown."""
-    from playwright.sync_api import expect
-
-    expect(page.locator(selector)).to_have_count(count, timeout=WAIT)
-    expect(page.locator("#progress")).to_be_hidden(timeout=WAIT)
-    expect(page.locator("body[aria-busy]")).to_have_count(0, timeout=WAIT)
-
-
-def add_class(page: Any, name: str) -> None:
-    page.get_by_label("New class").fill(name)
-    page.get_by_role("button", name="Add class").click()
-    page.get_by_role("region", name=f"Class {name}", exact=True).wait_for()
-
-
-def teach(page: Any, fruit: Path) -> None:
-    page.locator("#folders").set_input_files(str(fruit / "photos"))
-    counted(page, ".photos li", 15)
-
-
-def drop(page: Any, selector: str, files: list[Path]) -> None:
-    """Drop files as the browser tells of it."""
-    given = [{"name": file.name, "bytes": list(file.read_bytes())} for file in files]
-    transfer = page.evaluate_handle(
-        """(files) => {
-            const transfer = new DataTransfer();
-            for (const file of files)
-                transfer.items.add(new File([new Uint8Array(file.bytes)], file.name, { type: "image/png" }));
-            return transfer;
-        }""",
-        given,
-    )
-    for event in ("dragover", "drop"):
-        page.dispatch_event(selector, event, {"dataTransfer": transfer})
 
 
 def test_from_an_empty_page_to_a_classifier(page: Any, fruit: Path, tmp_path: Path) -> None:

@@ -49,6 +49,28 @@ export function say(text) {
   byId("status").textContent = text;
 }
 
+const PATIENCE = 700; // milliseconds after which somebody wants to know what is going on
+let underWay = 0;
+
+/** Do something, and say what it is as long as it takes, if that is longer than a moment. */
+export async function working(text, what) {
+  const timer = setTimeout(() => {
+    byId("working-text").textContent = text;
+    byId("working").classList.add("shown");
+  }, PATIENCE);
+  underWay += 1;
+  try {
+    return await what();
+  } finally {
+    clearTimeout(timer);
+    underWay -= 1;
+    if (!underWay) {
+      byId("working-text").textContent = "";
+      byId("working").classList.remove("shown");
+    }
+  }
+}
+
 export function complain(text) {
   byId("problem-text").textContent = text;
   byId("problem").hidden = false;

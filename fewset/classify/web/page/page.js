@@ -1,6 +1,6 @@
 // The page: asks the server how things stand, and shows it. Each part of the page has a file of its own.
 
-import { byId, complain, make, say } from "./dom.js";
+import { byId, complain, make, say, working } from "./dom.js";
 import { ask, send } from "./server.js";
 import { addPhotos, showClasses, startClasses } from "./classes.js";
 import { showPicture } from "./picture.js";
@@ -53,7 +53,7 @@ const page = {
 async function show() {
   document.body.setAttribute("aria-busy", "true");
   try {
-    const state = (page.state = await ask("/api/state"));
+    const state = (page.state = await working("It is learning…", () => ask("/api/state")));
     showActions(state);
     showClasses(state);
     showTrust(state);
@@ -81,9 +81,9 @@ async function undo() {
 
 /** A link with the file, which says by an error of its own when there is none. */
 async function download(name) {
-  say("The download is being made.");
   try {
-    const response = await fetch(`/api/downloads/${encodeURIComponent(name)}`);
+    const response = await working("The download is being made…",
+      () => fetch(`/api/downloads/${encodeURIComponent(name)}`));
     if (!response.ok) throw new Error((await response.json()).detail);
     const file = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? name;
     const link = make("a", { href: URL.createObjectURL(await response.blob()), download: file });

@@ -1,0 +1,77 @@
+"""`fewset bench serve`: a real server, and a side that finds out what is lost or wrong."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fewset.bench.records import performance_page
+from fewset.bench.serve_side import Photograph, Serve
+from fewset.classify.classifier import FewShotClassifier
+from tests.helpers.command_line import succeed
+from tests.helpers.photos import CLASSES
+from tests.helpers.web import png
+
+
+@pytest.mark.slow
+def test_a_server_under_a_little_load(tmp_path: Path) -> None:
+    record_file = tmp_path / "performance" / "serve.json"
+    sizes = ("--uploads", 10, "--width", 67, "--height", 53, "--requests", 12, "--clients", 4)
+    succeed("bench", "serve", *sizes, "--device", "cpu", "--repetitions", 1, "--out", record_file)
+    record = json.loads(record_file.read_text())
+    assert [side["images"] for side in record["sides"]] == [12, 128]
+    assert record["sides"][0]["peak_memory"] > 100 * 2**20
+    assert record["machine"]["threads"] == 1
+    (ratio,) = record["ratios"]
+    assert 0 < ratio["median"] < 2
+    page = performance_page(tmp_path / "performance")
+    for words in (
+        "10 uploads at once",
+        "12 questions, 4 at a time",
+        "no photo was lost",
+        "the page was there",
+    ):
+        assert words in page
+
+
+@pytest.fixture
+def side() -> Serve:
+    """A side without a server: what it would be told stands in a list of classes."""
+    made: Serve = Serve.__new__(Serve)
+    made.given = [Photograph(f"{label}.png", label, png(label, 1)) for label in CLASSES]
+    made.new = made.given
+    classes = [{"name": each.label, "photos": [{"name": each.name}]} for each in made.given]
+    made.server = SimpleNamespace(ask=lambda *_: {"classes": classes}, download=lambda _: b"")
+    return made
+
+
+def test_a_lost_photo_is_found_out(side: Serve) -> None:
+    side._check_photos()
+    side.server.ask("GET", "/api/state")["classes"][1]["photos"].clear()
+    with pytest.raises(RuntimeError, match="3 photos were uploaded, 2 are there"):
+        side._check_photos()
+
+
+@pytest.mark.parametrize(
+    "change", [{"probability": 0.7}, {"top": [{"label": "brick"}]}, {"name": "brick.png"}]
+)
+def test_a_wrong_answer_is_found_out(
+    side: Serve, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = SimpleNamespace(probability=0.75, top=(("grass", 0.75), ("brick", 0.25)))
+    other = SimpleNamespace(probability=0.5, top=(("brick", 0.5),))
+    by_name = {"grass.png": said, "brick.png": other, "blue sky.png": other}
+    loaded = SimpleNamespace(answers=lambda paths: [by_name[Path(path).name] for path in paths])
+    monkeypatch.setattr(FewShotClassifier, "load", lambda _: loaded)
+    right = {"name": "grass.png", "probability": 0.75, "top": [{"label": "grass"}]}
+    assert side._check_answers([right]) == 0
+    with pytest.raises(RuntimeError, match="a defect"):
+        side._check_answers([right, right | change])
+
+
+def test_an_answer_for_another_photo_is_found_out(side: Serve) -> None:
+    side.server.ask = lambda *_: {"answers": [{"name": "another.png"}]}
+    with pytest.raises(RuntimeError, match=r"asked of grass\.png, answered of another\.png"):
+        side._classify(Photograph("grass.png", "grass", png("grass", 1)))
