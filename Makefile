@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test hostile lint docs clean
+.PHONY: demo test hostile lint docs fuzz kills clean
 
 demo: $(STAMP)
 	$(BIN)/fewset demo
@@ -24,6 +24,19 @@ lint: $(STAMP)
 # The documentation, in docs/_build/html/index.html. A warning is an error.
 docs: $(STAMP)
 	$(BIN)/python -m sphinx --quiet --fresh-env --nitpicky --fail-on-warning --keep-going docs docs/_build/html
+
+# Damaged input to every reader and every command, for so many minutes; and SIGKILL to commands, so many times.
+# The page docs/reliability.md is made from the records.
+MINUTES ?= 30
+KILLS ?= 50
+RECORDS := docs/reliability
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz run --minutes $(MINUTES) --record $(RECORDS)/fuzz.json
+	$(BIN)/python -m tests.fuzz page $(RECORDS)
+
+kills: $(STAMP)
+	$(BIN)/python -m tests.fuzz kills --kills $(KILLS) --record $(RECORDS)/kills.json
+	$(BIN)/python -m tests.fuzz page $(RECORDS)
 
 # Anew whenever what is to be installed changes.
 $(STAMP): pyproject.toml constraints.txt

@@ -1,6 +1,5 @@
 """Records of `fewset bench` as tables, and the page that is made from kept records alone."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ from fewset.bench.parts import FORMAT, Record
 from fewset.report.tables import Column, Table, markdown_text, plain_text
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_page
+from fewset.runtime.reading import read_json
 
 _INTRODUCTION = """# Performance
 
@@ -80,9 +80,18 @@ def make_page(directory: Path, check: bool = False) -> Path:
 
 
 def _section(file: Path) -> str:
-    record = json.loads(file.read_text(encoding="utf-8"))
-    if record.get("format") != FORMAT:
-        raise UserError(f"{file} has format {record.get('format')!r}, expected {FORMAT}; measure it again")
+    try:
+        record = read_json(file)
+        if record["format"] != FORMAT:
+            raise ValueError(f"its format is {record['format']!r}, expected {FORMAT}")
+        return _section_of(file.stem, record)
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{file} is not a record of `fewset bench` ({type(error).__name__}: {error}); measure it again"
+        ) from None
+
+
+def _section_of(name: str, record: Record) -> str:
     machine: dict[str, Any] = record["machine"]
     threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     device = machine.get("device", "cpu")  # records of earlier versions are all of a CPU
@@ -91,9 +100,7 @@ def _section(file: Path) -> str:
         f"torch {machine['torch']}, {machine['processor']}, {machine['cores']} cores, "
         f"{threads}{'' if device == 'cpu' else f', {device}'}.\n"
     )
-    return "\n".join(
-        [f"## {file.stem}\n", *(markdown_text(table) for table in record_tables(record)), origin]
-    )
+    return "\n".join([f"## {name}\n", *(markdown_text(table) for table in record_tables(record)), origin])
 
 
 def _title(record: Record) -> str:

@@ -23,7 +23,7 @@ def print_error(error: Exception | str) -> None:
 
 
 def print_warning(text: str) -> None:
-    _print_aside("[yellow]warning:[/yellow]", " ".join(text.split()))
+    _print_aside("[yellow]warning:[/yellow]", text)
 
 
 @contextmanager
@@ -40,8 +40,10 @@ def print_stopped(how_to_go_on: str) -> None:
 
 
 def _print_aside(word: str, text: str) -> None:
-    """To stderr: what is on stdout may be read by a program."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"{word} {escape(_encodable(text))}".rstrip())
+    """To stderr: what is on stdout may be read by a program. One line, whatever names are in the text."""
+    words = " ".join(_encodable(text).split())
+    shown = escape("".join(letter if letter.isprintable() else "?" for letter in words))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"{word} {shown}".rstrip())
 
 
 def _encodable(text: str) -> str:

@@ -72,6 +72,12 @@ def _as_planned(planned: PlannedSet, file: Path) -> Measurement:
             f"{file} was measured on {measured.planned.images}, the plan has {planned.images}; "
             "measure it anew"
         )
+    heads = {measured.default, *(name for cell in measured.cells for name in cell.accuracy)}
+    complete = measured.cells and all(
+        heads == cell.accuracy.keys() and heads <= {*cell.ahead, cell.reference} for cell in measured.cells
+    )
+    if not complete or not _FIGURES.keys() <= measured.trust.figures.keys():
+        raise UserError(f"{file} lacks some of the figures of a measurement; measure it anew")
     return replace(measured, planned=planned)
 
 

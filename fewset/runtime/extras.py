@@ -1,9 +1,13 @@
 """Libraries that only some users need: imported where they are used, asked for by the name of an extra."""
 
+import os
 from importlib import import_module
 from typing import Any
 
 from fewset.runtime.errors import UserError
+
+# Else onnxruntime writes a number of the machine into the user's cache, and reports to its makers.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def import_extra(module: str, extra: str) -> Any:

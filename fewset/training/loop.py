@@ -9,7 +9,7 @@ so that their states are always the same, and the first process alone writes the
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -22,7 +22,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
-from fewset.training.checkpoint import TrainingFiles
+from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
 from fewset.training.optimiser import OptimiserConfig, rate_factor, set_rate
 
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints within an epoch; never changes a result
@@ -59,13 +59,13 @@ class Stage(Protocol):
 
 def fit(stage: Stage, run: TrainingFiles) -> None:
     """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
-    state = distributed.on_main_process(run.load_checkpoint) or _new_state()
-    if state["step"]:
-        stage.module.load_state_dict(state["module"])
-        stage.optimiser.load_state_dict(state["optimiser"])
+    kept = distributed.on_main_process(run.load_checkpoint)
+    state = _new_state() if kept is None else kept
+    total = stage.epochs * stage.steps_per_epoch
+    if kept is not None:
+        _restore(stage, state, total, run)
         run.log(f"resumed at step {state['step']}")
     distributed.broadcast_(stage.module.state_dict().values())
-    total = stage.epochs * stage.steps_per_epoch
     began, saved = time.monotonic() - state["seconds"], time.monotonic()
 
     def save() -> None:
@@ -110,6 +110,47 @@ def fit(stage: Stage, run: TrainingFiles) -> None:
 
 def _new_state() -> dict[str, Any]:
     return {"step": 0, "loss": 0.0, "accuracy": 0.0, "best": -1.0, "seconds": 0.0, "metrics": []}
+
+
+def _restore(stage: Stage, state: dict[str, Any], total: int, run: TrainingFiles) -> None:
+    """Go on from a checkpoint; one that was written by another training, or by hand, is refused."""
+    groups = [_types(group) for group in stage.optimiser.param_groups]
+    try:
+        for key, value in _new_state().items():
+            if not isinstance(state[key], type(value)):
+                raise TypeError(
+                    f"{key!r} is a {type(state[key]).__name__}, expected a {type(value).__name__}"
+                )
+        if not 0 <= state["step"] <= total or not all(isinstance(row, dict) for row in state["metrics"]):
+            raise ValueError(f"it is at step {state['step']} of {total}")
+        stage.module.load_state_dict(state["module"])
+        stage.optimiser.load_state_dict(state["optimiser"])
+        moments = stage.optimiser.state.items()
+        fitting = all(_fits(value, weight) for weight, kept in moments for value in kept.values())
+        if not fitting or [_types(group) for group in stage.optimiser.param_groups] != groups:
+            raise ValueError("the state of its optimiser has another shape")
+        if "best_model" in state and _shapes(state["best_model"]) != _shapes(stage.model.state_dict()):
+            raise ValueError("its best weights are those of another model")
+        if not _finite(stage.module):
+            raise ValueError("its weights are not finite")
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{run.path / CHECKPOINT} is no checkpoint of this training ({str(error)[:200]}); start anew "
+            "with --force"
+        ) from None
+
+
+def _types(group: dict[str, Any]) -> dict[str, type]:
+    return {key: type(value) for key, value in group.items()}
+
+
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in weights.items()}
+
+
+def _fits(value: Any, weight: Tensor) -> bool:
+    """Whether this may be kept for a weight: one number, or as many as the weight has."""
+    return not isinstance(value, Tensor) or value.dim() == 0 or value.shape == weight.shape
 
 
 def train_step(stage: Stage, number: int) -> tuple[float, float]:

@@ -172,3 +172,24 @@ def test_more_than_one_query_of_difference_is_a_defect() -> None:
 
 def test_a_ratio_is_the_median_of_the_rounds() -> None:
     assert _ratio("x", [3.0, 1.0, 7.0]) == {"what": "x", "median": 3.0, "low": 1.0, "high": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"format": 1', '"format": 9'),
+        ('"format": 1', '"format": '),
+        ('"sides"', '"side"'),
+        ('"machine": {', '"machine": 3, "x": {'),
+        ('"median": ', '"median": "many", "x": '),
+        ('"seconds": [', '"seconds": [], "x": ['),
+    ],
+)
+def test_what_is_no_record_is_refused(old: str, new: str, tmp_path: Path) -> None:
+    text = (KEPT / "train.json").read_text()
+    assert old in text
+    (tmp_path / "train.json").write_text(text.replace(old, new))
+    with pytest.raises(
+        UserError, match=r"train\.json is not a record of `fewset bench` \(.*\); measure it again"
+    ):
+        performance_page(tmp_path)

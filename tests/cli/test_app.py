@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from fewset.cli import app as cli
 from fewset.experiments.evaluate import command_line
+from fewset.runtime.errors import UserError
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
 
@@ -220,6 +221,14 @@ def test_a_user_error_is_one_line_and_exit_code_2(
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert "[absent]" in error
+
+
+def test_names_with_line_ends_are_told_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fewset.report.page.build_report", raising(UserError("a\nb\r\x1b[31m\x0bc \ud800")))
+    assert end("report", "a run", monkeypatch=monkeypatch) == 2
+    assert capsys.readouterr().err == "error: a b ?[31m c ?\n"
 
 
 def raising(error: BaseException) -> object:

@@ -165,3 +165,18 @@ def test_kept_sketches_of_one_photo_are_apart() -> None:
     """3 photos a class at least: at 1 shot two are left for queries."""
     sketches = next(each for each in kept() if each.planned.name == "sketchy-sketches")
     assert [cell.query for cell in sketches.cells if cell.shot == 1] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"logistic"', '"odd"'), ('"auroc"', '"odd"'), ('"ridge"', '"odd"')]
+)
+def test_a_measurement_that_lacks_figures_is_refused(old: str, new: str, plan: Path) -> None:
+    file = plan.parent / "many.json"
+    write_measurement(measurement(plan), file)
+    text = file.read_text()
+    last = text.rindex(old)
+    file.write_text(
+        text[:last] + new + text[last + len(old) :] if old != '"ridge"' else text.replace(old, new, 1)
+    )
+    with pytest.raises(UserError, match=r"many\.json lacks some of the figures"):
+        measured_page(plan, plan.parent)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from fewset.experiments.execute import execute
 from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import RunDirectory
+from fewset.runtime.errors import UserError
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT
 from tests.helpers.tiny_recipes import FEATURES, FROZEN, GATED, PARTLY, PRETRAIN, TAUGHT, TRAIN, recipe
@@ -58,6 +60,36 @@ def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch
         for name in ("whole", "stopped")
     )
     assert once == stopped
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.pop("step"),
+        lambda state: state.update(step="3"),
+        lambda state: state.update(step=10**9),
+        lambda state: state.update(metrics=[3]),
+        lambda state: state["module"].popitem(),
+        lambda state: next(iter(state["module"].values())).fill_(float("nan")),
+        lambda state: state["optimiser"].update(state={}, param_groups=[]),
+        lambda state: state["optimiser"]["param_groups"][0].pop("lr"),
+        lambda state: state["optimiser"]["state"][0].update(momentum_buffer=torch.zeros(3)),
+        lambda state: state.update(best_model={}),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(change: Callable[[dict], object], runs: Path) -> None:
+    """Its digest is right: it was written so."""
+    execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "run")
+    run = RunDirectory(runs / "run")
+    state = run.load_checkpoint()
+    assert state is not None
+    change(state)
+    run.save_checkpoint(state)
+    (runs / "run" / "result.json").unlink()
+    with pytest.raises(
+        UserError, match=r"last\.pt is no checkpoint of this training \(.*start anew with --force"
+    ):
+        execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "run", resume=True)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """`fewset serve`: the page and the interface as one application, and a server for it."""
 
 import errno
+import json
 import secrets
 import socket
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import h11
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -50,6 +52,7 @@ def application(
     _add_page(app)
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(QueueFull, _queue_full)
+    app.add_exception_handler(RequestValidationError, _not_as_described)
     return Guard(app, host=host, token=token, limits=limits or Limits())
 
 
@@ -75,6 +78,12 @@ async def _user_error(_: Request, error: Exception) -> Response:
 
 async def _queue_full(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": f"{error}; come again in a few seconds"}, 503, {"retry-after": "5"})
+
+
+async def _not_as_described(_: Request, error: Exception) -> Response:
+    """What is wrong and where, without what was sent: that may be no JSON, or no text at all."""
+    problems = [{key: problem[key] for key in ("type", "loc", "msg")} for problem in error.errors()]  # type: ignore[attr-defined]
+    return Response(json.dumps({"detail": problems}, default=str), 422, media_type="application/json")
 
 
 class _Protocol(H11Protocol):

@@ -179,8 +179,7 @@ def _decode(
 def _bad_images(bad: dict[int, str], count: int) -> UserError:
     lines = [bad[row] for row in sorted(bad)]
     more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-    listed = "".join(f"\n  {line}" for line in lines[:_LISTED] + more)
     return UserError(
-        f"{len(lines)} of {count} images cannot be decoded, and nothing was imported:{listed}\n"
-        "mend or remove them, or leave them out with --skip-bad"
+        f"{len(lines)} of {count} images cannot be decoded, and nothing was imported: "
+        f"{'; '.join(lines[:_LISTED] + more)}; mend or remove them, or leave them out with --skip-bad"
     )

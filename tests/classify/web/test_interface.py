@@ -282,3 +282,14 @@ def test_the_page_and_its_files_are_there_and_nothing_else() -> None:
             assert opened.get(address).status_code == 404
         paths = opened.get("/openapi.json").json()["paths"]
     assert {"/api/classify", "/api/photos", "/predict", "/setup", "/health"} <= set(paths)
+
+
+@pytest.mark.parametrize(
+    "body", [b"NaN", b'{"photos": [Infinity]}', b"\xff\xfe", b'{"photos": ["\\ud800"]}', b"[" * 100_000]
+)
+def test_a_body_that_is_not_as_described_is_told_so(body: bytes) -> None:
+    with client() as opened:
+        for kind in ("application/json", "text/plain"):
+            answer = opened.post("/api/photos/remove", content=body, headers={"content-type": kind})
+            assert answer.status_code in (400, 422)
+            assert answer.json()["detail"]

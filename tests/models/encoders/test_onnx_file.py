@@ -1,5 +1,7 @@
 """ONNX files: images prepared as FILE.json says, and the output that is the embedding."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,13 @@ def test_without_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UserError, match=r"pip install 'fewset\[onnx\]'"):
         find_encoder(f"onnx:{path}")
+
+
+def test_onnxruntime_reports_nothing_to_its_makers(tmp_path: Path) -> None:
+    """It writes a number of the machine into the user's cache, and sends it, unless it is told not to."""
+    file = write_onnx(tmp_path / "model.onnx")
+    program = f"from fewset.models.encoders import find_encoder\nfind_encoder('onnx:{file}')"
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path / "user"), "XDG_CACHE_HOME": str(tmp_path / "user")}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    assert not list((tmp_path / "user").rglob("*onnxruntime*"))

@@ -1,0 +1,226 @@
+"""SIGKILL at random moments: the command given again makes the same files, and leaves nothing else behind.
+
+Each job is done once undisturbed. Then it is begun again elsewhere, killed at a moment drawn from the seed,
+sometimes killed again while it goes on, and at last let to its end. Files are then compared to the byte, but
+for the times that they record.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.helpers.photos import PLUGIN, write_photos
+from tests.helpers.tiny_recipes import PRETRAIN, TRAIN, recipe
+from tests.helpers.trees import folder
+
+CHECKPOINT_SECONDS = 0.02
+_TIMES = {"seconds", "written"}
+_TRIES = 20
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, given in a directory that `prepare` fills; given again, it goes on or starts anew."""
+
+    words: tuple[str, ...]
+    makes: str
+    """The file or directory, under the place where it runs, that is compared."""
+
+
+_TINY = "--encoder", "tiny", "--plugin", "tiny_encoder.py"
+JOBS = {
+    "import": Job(("data", "import", "folder", "pets", "--name", "pets", "--size", "64"), "home/sets/pets"),
+    "pretrain": Job(("pretrain", "pre.toml", "--out", "runs/again", "--resume"), "runs/again"),
+    "train": Job(("train", "feat.toml", "--out", "runs/feat", "--resume"), "runs/feat"),
+    "eval": Job(("eval", "runs/pre", "--tasks", "20000", "--seed", "3"), "runs/pre"),
+    "fit": Job(("fit", "photos", "-o", "made/my.fewset", *_TINY), "made"),
+    "report": Job(("report", "runs/pre", "runs/other", "--out", "made/report"), "made/report"),
+}
+
+
+def prepare(place: Path) -> None:
+    """Fill a directory with what the jobs read."""
+    from fewset.experiments.execute import execute
+    from fewset.experiments.recipes import recipe_text
+    from tests.helpers.tiny_set import make_tiny_set
+
+    (place / "runs").mkdir(parents=True)
+    (place / "made").mkdir()
+    os.environ["FEWSET_HOME"] = str(place / "home")
+    make_tiny_set()
+    pretrain, train = recipe(PRETRAIN), recipe(TRAIN, tasks_per_epoch=20)
+    (place / "pre.toml").write_text(recipe_text(pretrain))
+    (place / "feat.toml").write_text(recipe_text(train))
+    execute(pretrain, "pretrain", place / "runs" / "pre", echo=str)
+    shutil.copytree(place / "runs" / "pre", place / "runs" / "other")
+    result = place / "runs" / "other" / "result.json"
+    result.write_text(result.read_text().replace('"run": "pre"', '"run": "other"'))
+    write_photos(place / "photos", shots=20)
+    (place / "tiny_encoder.py").write_text(PLUGIN)
+    for name, data in folder(classes=7, each=40).items():
+        (place / "pets" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "pets" / name).write_bytes(data)
+
+
+class KilledError(Exception):
+    """A command was killed."""
+
+
+def load_everything() -> None:
+    """Import what the commands need, and compute nothing: a process that has not computed can be forked."""
+    from fewset.cli.app import app
+    from fewset.training import loop
+
+    assert app
+    loop.CHECKPOINT_SECONDS = CHECKPOINT_SECONDS
+    for module in (
+        "fewset.classify.card",
+        "fewset.classify.classifier",
+        "fewset.data.images.importing",
+        "fewset.experiments.execute",
+        "fewset.report.page",
+        "matplotlib.pyplot",
+    ):
+        __import__(module)
+
+
+def run(words: Sequence[str], place: Path, seconds: float | None = None) -> float:
+    """Run a command in a process of its own; kill it after so many seconds. Returns how long it took."""
+    begin = time.monotonic()
+    process = os.fork()
+    if process == 0:
+        os._exit(_child(words, place))
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    if os.WIFSIGNALED(status):
+        raise KilledError
+    if os.WEXITSTATUS(status) != 0:
+        raise AssertionError(f"fewset {' '.join(words)} ended with {status}: {(place / 'log').read_text()}")
+    return time.monotonic() - begin
+
+
+def _child(words: Sequence[str], place: Path) -> int:
+    os.environ["FEWSET_HOME"] = str(place / "home")
+    os.chdir(place)
+    log = os.open(place / "log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    sys.argv = ["fewset", *words]
+    from fewset.cli.app import main
+
+    try:
+        main()
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else 1
+    return 0
+
+
+def kill_and_compare(name: str, place: Path, folder: Path, kills: int, rng: Random) -> Iterator[list[float]]:
+    """Do a job with so many kills in all, at most three in one go; yields the moments of each go's kills."""
+    job = JOBS[name]
+    whole = shutil.copytree(place, folder / f"{name}-whole")
+    seconds = run(job.words, whole)
+    expected = tree_of(whole / job.makes)
+    shutil.rmtree(whole)
+    while kills > 0:
+        stopped = shutil.copytree(place, folder / f"{name}-stopped")
+        moments: list[float] = []
+        for _ in range(_TRIES):
+            moment = rng.uniform(0, seconds)
+            try:
+                run(job.words, stopped, moment)
+            except KilledError:
+                moments.append(round(moment, 3))
+                if len(moments) == min(3, kills) or rng.random() < 0.5:
+                    break
+            else:  # it was done sooner
+                shutil.rmtree(stopped)
+                shutil.copytree(place, stopped)
+                moments = []
+        run(job.words, stopped)
+        check_same(expected, tree_of(stopped / job.makes), left_over(stopped))
+        shutil.rmtree(stopped)
+        if not moments:
+            raise AssertionError(f"{name} could not be killed: it takes {seconds:.3f} s")
+        kills -= len(moments)
+        yield moments
+
+
+def left_over(place: Path) -> list[str]:
+    """Files that a killed process made for itself alone."""
+    names = re.compile(r"\.(partial|old|tmp|journal)$")
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*") if names.search(path.name))
+
+
+def check_same(expected: Tree, found: Tree, left: list[str]) -> None:
+    assert set(found) == set(expected), f"other files: {sorted(set(found) ^ set(expected))}"
+    for name in expected:
+        assert found[name] == expected[name], f"{name} differs"
+    assert not left, f"left over: {left}"
+
+
+def tree_of(path: Path) -> Tree:
+    """The content of files, without the times that they record."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    kept = [file for file in files if file.name != "log.txt" and not file.name.endswith(".pt.sha256")]
+    return {str(file.relative_to(path)): _content(file) for file in kept}
+
+
+def _content(file: Path) -> Any:
+    readers: dict[str, Callable[[Path], Any]] = {
+        ".json": lambda file: _timeless(json.loads(file.read_text())),
+        ".jsonl": lambda file: [_timeless(json.loads(line)) for line in file.read_text().splitlines()],
+        ".pt": _checkpoint,
+    }
+    return readers.get(file.suffix, Path.read_bytes)(file)
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key not in _TIMES}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def _checkpoint(file: Path) -> Any:
+    import torch
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.dtype, value.shape, value.numpy().tobytes()
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items() if key not in _TIMES}
+        return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+    return plain(torch.load(file, weights_only=True))
+
+
+def kill_jobs(place: Path, folder: Path, kills: int, seed: int) -> tuple[Counter[str], list[str]]:
+    """So many kills over all jobs, shared evenly: how many there were of each, and what was wrong."""
+    load_everything()
+    done: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number, name in enumerate(JOBS):
+        share = kills // len(JOBS) + (number < kills % len(JOBS))
+        if not share:
+            continue
+        try:
+            for moments in kill_and_compare(name, place, folder, share, Random(f"{seed} {name}")):
+                done[name] += len(moments)
+                print(f"{name}: killed after {', '.join(f'{moment:.2f} s' for moment in moments)}: as before")
+        except AssertionError as error:
+            wrong.append(f"{name}: {error}")
+            print(wrong[-1])
+    return done, wrong

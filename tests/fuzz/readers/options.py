@@ -1,0 +1,182 @@
+"""The command line: every command of the app with odd values of its own options and arguments."""
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from typer.main import get_command
+
+from tests.fuzz.case import FUZZED, Case, Ending, reader
+from tests.fuzz.invariant import run_command
+from tests.fuzz.readers.records import DOCS
+from tests.fuzz.room import Room
+from tests.helpers.feature_files import arrays
+from tests.helpers.damage import Spared, odd_text, odd_words, toml_text
+from tests.helpers.tiny_recipes import TRAIN
+
+
+@cache
+def commands() -> dict[str, list[Any]]:
+    """The parameters of every command, by the words that call it."""
+    from fewset.cli.app import app
+
+    def walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, list[Any]]]:
+        if hasattr(command, "commands"):
+            for name, inner in command.commands.items():
+                yield from walk(inner, (*words, name))
+        else:
+            yield " ".join(words), [one for one in command.params if one.name != "options"]
+
+    return dict(walk(get_command(app), ()))
+
+
+def plain(room: Room) -> dict[str, list[object]]:
+    """Words with which each command does something small."""
+    photos, runs = room.root / "photos" / "labelled", room.runs
+    tiny = ["--encoder", "tiny", "--plugin", room.plugin]
+    bench = ["--repetitions", 1]
+    return {
+        "fit": [photos, "-o", "out.fewset", *tiny],
+        "predict": [room.classifier, photos / "grass" / "0.png", *tiny],
+        "info": [room.classifier],
+        "serve": [room.classifier, "--port", 0, *tiny],
+        "measure": ["plan.toml", "--draw", "--out", "measured"],
+        "measure-gain": ["folder", photos, "-o", "gain.json", "--tasks", 2, *tiny],
+        "train-head": ["rows.npz", "-o", "scalars.json", "--steps", 1],
+        "demo": ["--out", "demo"],
+        "recipes": [],
+        "pretrain": ["pre.toml", "--runs", "runs"],
+        "train": ["feat.toml", "--runs", "runs"],
+        "eval": ["run", "--tasks", 3],
+        "compare": [runs / "proto", runs / "adapted"],
+        "report": [runs / "proto", runs / "adapted", "--out", "report"],
+        "results": ["kept", "--add", runs / "proto"],
+        "params": [],
+        "methods": [],
+        "weights": [],
+        "import-weights": ["no.pth", "--method", "FEAT", "--backbone", "ConvNet", "--out", "imported"],
+        "embed": ["run", "--out", "rows-of-run.npz"],
+        "data import": ["folder", photos, "--name", "fuzzed", "--size", 16],
+        "data list": [],
+        "data info": ["tiny"],
+        "data verify": ["tiny-features"],
+        "paper": ["heads", "--draw", "--out", "paper"],
+        "ablate": [odd_text(Random(0))],  # a name that is one would train for hours
+        "bench evaluate": bench,
+        "bench train": bench,
+        "bench data": bench,
+        "bench classify": bench,
+        "bench page": ["performance"],
+    }
+
+
+def _lay_out(room: Room) -> None:
+    """The files that the plain words name."""
+    train = {**TRAIN, "train": {**TRAIN["train"], "epochs": 0, "init": ""}}  # type: ignore[dict-item]
+    pretrain = {**TRAIN, "pretrain": {"epochs": 0}}
+    del pretrain["train"]
+    (room.work / "feat.toml").write_text(toml_text(train))
+    (room.work / "pre.toml").write_text(toml_text(pretrain))
+    np.savez(room.work / "rows.npz", **arrays())
+    shutil.copytree(room.runs / "feat", room.work / "run")
+    for kept in ("paper/heads/heads.json", "performance/train.json"):
+        (room.work / kept).parent.mkdir(parents=True)
+        shutil.copyfile(DOCS / kept, room.work / kept)
+    shutil.copyfile(DOCS / "classifier" / "plan.toml", room.work / "plan.toml")
+    shutil.copytree(DOCS / "classifier", room.work / "measured")
+
+
+def odd_path(room: Room, rng: Random) -> str:
+    """A path within the room: what is there is a pipe, a device, a loop, a file, or nothing."""
+    place = room.work / f"odd{len(list(room.work.glob('odd*')))}"
+    make: list[Callable[[], object]] = [
+        lambda: os.mkfifo(place),
+        lambda: place.symlink_to("/dev/zero"),
+        lambda: place.symlink_to(place),
+        lambda: (place.mkdir(), (place / "loop").symlink_to(place)),
+        lambda: place.mkdir(),
+        lambda: place.write_bytes(b""),
+        lambda: place.write_bytes(rng.randbytes(100)),
+        lambda: socket.socket(socket.AF_UNIX).bind(place.name),
+        lambda: None,
+    ]
+    if rng.random() < 0.6:
+        rng.choice(make)()
+        ends = ("", "/", "/x", "/x/y")
+        return rng.choice((place.name + rng.choice(ends), "run", "feat.toml", str(room.runs / "feat")))
+    text = odd_words(rng)
+    return text if not text.startswith("/") and ".." not in text else "x"
+
+
+def odd_option(room: Room, parameter: Any, rng: Random) -> str:
+    if parameter.name in ("plugin", "open_browser"):  # code that the user chose to run
+        return str(room.plugin)
+    return odd_path(room, rng) if "Path" in parameter.bare_type() else odd_words(rng)
+
+
+_LONG = {"tasks", "epochs", "steps", "repetitions", "background", "images", "photos", "width", "height"}
+"""Options of which a large value is right, and takes long: large values are for the tests of their checks."""
+
+
+@reader("options")
+def options(room: Room, rng: Random) -> Case:
+    _lay_out(room)
+    known = plain(room)
+    name = rng.choice(list(known if isinstance(rng, Spared) else commands()))
+    words = list(map(str, known.get(name, [])))  # a new command is tried without words of its own
+    for _ in range(0 if isinstance(rng, Spared) else rng.randint(1, 3)):
+        if not commands()[name]:
+            words += [odd_words(rng)]
+            continue
+        parameter = rng.choice(commands()[name])
+        value = odd_option(room, parameter, rng)
+        if parameter.param_type_name == "argument":
+            place = rng.randrange(len(words) + 1)
+            words[place : place + rng.randrange(2)] = [value]
+        else:
+            if value.isdecimal() and parameter.name in _LONG and int(value) < 2**31:
+                value = "3"
+            flag = parameter.bare_type() == "bool"
+            words += [rng.choice(parameter.opts), *([] if flag and rng.random() < 0.8 else [value])]
+    if name == "eval" and not isinstance(rng, Spared) and rng.random() < 0.5:
+        words += [
+            "--setting",
+            rng.choice(("ways", "transductive", "generalised", "cross-domain", "low-shot")),
+        ]
+        words += [rng.choice(_setting_options()), odd_words(rng)]
+    given = (*name.split(), *words)
+    return Case(given, FUZZED, act=lambda: _briefly(given))
+
+
+@cache
+def _setting_options() -> list[str]:
+    from dataclasses import fields
+
+    from fewset.evaluation.protocols import PROTOCOLS
+
+    names = [field.name for name in PROTOCOLS for field in fields(PROTOCOLS[name])]  # type: ignore[arg-type]
+    return [f"--{name.replace('_', '-')}" for name in names]
+
+
+def _briefly(words: tuple[str, ...]) -> Ending:
+    """The command, without what takes minutes or has no end: the demo's trainings, measuring, serving."""
+    import uvicorn
+
+    from fewset.bench import parts
+    from fewset.paper import demo
+
+    record = json.loads((DOCS / "performance" / "train.json").read_text())
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(demo.demo, "__defaults__", ("auto", ("feat.toml",))))
+        stack.enter_context(patch.dict(parts.PARTS, dict.fromkeys(parts.PARTS, lambda *_, **__: record)))
+        stack.enter_context(patch.object(uvicorn.Server, "run", lambda *_, **__: None))
+        stack.enter_context(patch("typer.launch", lambda *_: 0))
+        return run_command(words)
