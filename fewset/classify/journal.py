@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -18,6 +19,7 @@ from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.parsing import parse
+from fewset.runtime.reading import parse_json
 
 Row = Mapping[str, Any]
 """What is said of one photo, as it goes into files."""
@@ -34,6 +36,16 @@ class Heading:
     listed: str
 
 
+_NUMBER = (int, float, NoneType)
+_ANSWER: dict[str, tuple[type, ...]] = {
+    "file": (str,),
+    "class": (str, int, float, NoneType),
+    "probability": _NUMBER,
+    "top": (list,),
+    "closeness": _NUMBER,
+    "nearest": (str, NoneType),
+    "problem": (str, NoneType),
+}
 _WORDS = {
     "classifier": "another classifier",
     "paths": "other PATHS",
@@ -116,7 +128,7 @@ def reopen(path: Path, chunk: int) -> Journal:
     """The journal of a stopped run, up to its last whole chunk."""
     try:
         with path.open("rb") as file:
-            heading = parse(Heading, json.loads(file.readline()))
+            heading = parse(Heading, parse_json(file.readline().decode()))
             ends = [file.tell()]
             for line in file:
                 if not _whole(line):
@@ -146,8 +158,16 @@ def _line(value: Row) -> bytes:
 
 
 def _whole(line: bytes) -> bool:
+    """Whether a line is all of an answer; what was damaged since is answered anew, with all that follows."""
     try:
-        json.loads(line)
+        row = parse_json(line.decode())
     except ValueError:
         return False
-    return line.endswith(b"\n")
+    answer = isinstance(row, dict) and all(
+        key in row and isinstance(row[key], kinds) for key, kinds in _ANSWER.items()
+    )
+    return answer and line.endswith(b"\n") and all(map(_pair, row["top"]))
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[1], _NUMBER)

@@ -134,9 +134,9 @@ def _restore(stage: Stage, state: dict[str, Any], total: int, run: TrainingFiles
         if not _finite(stage.module):
             raise ValueError("its weights are not finite")
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        problem = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{run.path / CHECKPOINT} is no checkpoint of this training ({str(error)[:200]}); start anew "
-            "with --force"
+            f"{run.path / CHECKPOINT} is no checkpoint of this training ({problem}); start anew with --force"
         ) from None
 
 

@@ -44,7 +44,7 @@ def _kill(given: Options) -> int:
         os.waitpid(child, 0)
         done, wrong = kills.kill_jobs(place, Path(folder), given.kills, given.seed)
     print(f"{sum(done.values())} kills, {len(wrong)} wrong")
-    _keep(records.KillRecord(**made_by, seed=given.seed, kills=dict(done), wrong=wrong), given.record)
+    _keep(records.KillRecord(**made_by, seed=given.seed, kills=dict(done), wrong=tuple(wrong)), given.record)
     return int(bool(wrong))
 
 

@@ -52,7 +52,7 @@ class Watch:
             if writes and not isinstance(path, int):
                 self._check(event, path)
         elif event in _CHANGES:
-            relative = any(isinstance(one, int) and one >= 0 for one in arguments[_CHANGES[event] :])
+            relative = event != "os.truncate" and isinstance(arguments[-1], int) and arguments[-1] >= 0
             for path in () if relative else arguments[: _CHANGES[event]]:  # a name in an opened directory
                 self._check(event, path)
         elif event in _PROGRAMS and str(arguments[0]) not in _KNOWN_PROGRAMS:

@@ -1,6 +1,6 @@
 """What was tried, how often, and what came of it: the files from which docs/reliability.md is made."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,7 +56,7 @@ class KillRecord:
     versions: dict[str, Any]
     seed: int
     kills: dict[str, int]
-    wrong: list[str] = field(default_factory=list)
+    wrong: tuple[str, ...] = ()
     format: int = FORMAT
 
 

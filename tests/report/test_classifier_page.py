@@ -168,15 +168,13 @@ def test_kept_sketches_of_one_photo_are_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [('"logistic"', '"odd"'), ('"auroc"', '"odd"'), ('"ridge"', '"odd"')]
+    ("old", "new"),
+    [('"logistic": {', '"odd": {'), ('"auroc": {', '"odd": {'), ('"default": "ridge"', '"default": "odd"')],
 )
 def test_a_measurement_that_lacks_figures_is_refused(old: str, new: str, plan: Path) -> None:
     file = plan.parent / "many.json"
     write_measurement(measurement(plan), file)
-    text = file.read_text()
-    last = text.rindex(old)
-    file.write_text(
-        text[:last] + new + text[last + len(old) :] if old != '"ridge"' else text.replace(old, new, 1)
-    )
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new, 1))
     with pytest.raises(UserError, match=r"many\.json lacks some of the figures"):
         measured_page(plan, plan.parent)
