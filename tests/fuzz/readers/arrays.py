@@ -9,8 +9,8 @@ import numpy as np
 from tests.fuzz.case import FUZZED, Case, command, reader
 from tests.fuzz.room import Room
 from tests.helpers.containers import changed_npy, changed_zip
-from tests.helpers.feature_files import arrays
 from tests.helpers.damage import Spared, damaged, odd_number, odd_text
+from tests.helpers.feature_files import arrays
 
 
 def damaged_npy(data: bytes, rng: Random) -> bytes:

@@ -11,8 +11,8 @@ import numpy as np
 from tests.fuzz.case import FUZZED, Case, command, reader
 from tests.fuzz.readers.arrays import odd_arrays
 from tests.fuzz.room import Room
-from tests.helpers.feature_files import arrays, save_hdf5
 from tests.helpers.damage import Spared, altered, damaged, json_text, odd_text
+from tests.helpers.feature_files import arrays, save_hdf5
 
 
 def _odd_structure(file: h5py.File, rng: Random, secret: Path) -> None:

@@ -18,8 +18,8 @@ from tests.fuzz.case import FUZZED, Case, Ending, reader
 from tests.fuzz.invariant import run_command
 from tests.fuzz.readers.records import DOCS
 from tests.fuzz.room import Room
-from tests.helpers.feature_files import arrays
 from tests.helpers.damage import Spared, odd_text, odd_words, toml_text
+from tests.helpers.feature_files import arrays
 from tests.helpers.tiny_recipes import TRAIN
 
 
