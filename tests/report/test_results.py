@@ -309,3 +309,15 @@ def test_a_broken_recipe_is_named(make_run: MakeRun) -> None:
     (run / "recipe.toml").write_text("name = ")
     with pytest.raises(UserError, match=r"recipe\.toml is not valid TOML"):
         load_result(run)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["{'descr': '<f4', 'fortran_order': False, 'shape': (41", "{[]: 1}", "{'descr': 3, 'shape': 'x'}"],
+)
+def test_a_header_that_is_none_is_refused(make_run: MakeRun, header: str) -> None:
+    run = make_run("feat")
+    begin = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+    (run / "per_task.npy").write_bytes(begin + header.encode() + bytes(164))
+    with pytest.raises(UserError, match=r"per_task\.npy cannot be read"):
+        load_result(run)
