@@ -37,7 +37,7 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
     size, place = model.input_size, pick_device(device)
     preprocessing = Preprocessing(size, size, size, mean=backbone.mean, std=backbone.std, resample=BILINEAR)
     tried_on = torch.randint(256, (2, 3, size, size), generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
+    with torch.no_grad():
         folded = model.folded(tried_on.to(torch.uint8)).to(place)
     known = source if source in released_models() else str(Path(source).resolve())
     return NetworkEncoder(

@@ -107,7 +107,7 @@ COMPUTE = [
     ["ablate", "heads", *options(PRETRAIN)],
 ]
 MEASURE = [["bench", part, "--data", "tiny"] for part in ("evaluate", "train", "data")]
-LOAD = [["params"], ["methods"], ["data", "import", "folder", "."]]
+LOAD = [["params"], ["methods"], ["data", "import", "folder", "."], ["export", "a.fewset", "-o", "a.onnx"]]
 # These only show what is there: a result's file says all that a report needs.
 APART = ["info", "compare", "report", "results", "recipes", "weights", "import-weights"]
 APART += ["data list", "data info", "data verify", "bench page"]

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from threading import Lock
 from typing import NamedTuple
@@ -78,7 +78,8 @@ class Workbench:
         bench._album = album_of(learned.support, share)
         bench._numbers = count(len(learned.support))
         if learned.support.classes.dtype.kind == "U":  # numbers became texts, in another order
-            bench._learned, bench._learned_from = learned, bench._album.photos
+            # The encoder is the same, but it may have moved since the file was written.
+            bench._learned, bench._learned_from = replace(learned, encoder=stamp), bench._album.photos
         return bench
 
     @property

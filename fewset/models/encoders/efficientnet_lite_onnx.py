@@ -9,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fewset.models.encoders.efficientnet_lite_network import DIM, Block, EfficientNetLite, SameConvolution
+from fewset.models.encoders.onnx_rows import IMAGES, ROWS
 from fewset.models.encoders.onnx_session import open_session
 from fewset.runtime.extras import import_extra
 
 _OPSET, _IR_VERSION = 13, 8  # old ones, which every onnxruntime reads
-_IMAGES, _ROWS = "images", "rows"
 
 
 class OnnxNetwork:
@@ -28,8 +28,11 @@ class OnnxNetwork:
         self._session = open_session(onnx_model(network), torch.device("cpu"))
 
     def __call__(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B 1280"]:
-        (rows,) = self._session.run([_ROWS], {_IMAGES: images.cpu().contiguous().numpy()})
+        (rows,) = self._session.run([ROWS], {IMAGES: images.cpu().contiguous().numpy()})
         return torch.from_numpy(rows)
+
+    def onnx_model(self) -> bytes:
+        return onnx_model(self.network)
 
     def __reduce__(self) -> tuple[type["OnnxNetwork"], tuple[EfficientNetLite]]:
         return OnnxNetwork, (self.network,)  # for copies, and other processes: a session can do neither
@@ -38,7 +41,7 @@ class OnnxNetwork:
 def onnx_model(network: EfficientNetLite) -> bytes:
     """The network as an ONNX file: normalised images (B, 3, H, W) in, rows (B, 1280) out."""
     graph = _Graph()
-    value = graph.relu6(graph.convolution(_IMAGES, network.conv_stem))
+    value = graph.relu6(graph.convolution(IMAGES, network.conv_stem))
     for block in cast(Iterable[Block], network.blocks):
         inner = (
             value if block.expand_conv is None else graph.relu6(graph.convolution(value, block.expand_conv))
@@ -80,13 +83,13 @@ class _Graph:
 
     def finish(self, maps: str) -> bytes:
         """The file whose rows are these maps of one pixel."""
-        self.node("Flatten", maps, output=_ROWS)
+        self.node("Flatten", maps, output=ROWS)
         helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
         graph = helper.make_graph(
             self.nodes,
             "EfficientNet-Lite",
-            [helper.make_tensor_value_info(_IMAGES, kind, ["B", 3, "H", "W"])],
-            [helper.make_tensor_value_info(_ROWS, kind, ["B", DIM])],
+            [helper.make_tensor_value_info(IMAGES, kind, ["B", 3, "H", "W"])],
+            [helper.make_tensor_value_info(ROWS, kind, ["B", DIM])],
             self.weights,
         )
         opset = helper.make_opsetid("", _OPSET)

@@ -11,7 +11,6 @@ The shorter side becomes `resize` pixels (if not said, as many as `size`), or wi
 central square of `size` is cropped; pixels times `scale`, less `mean`, divided by `std`, are the input.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from fewset.models.encoders import register_encoder
 from fewset.models.encoders.network import NetworkEncoder, tried
+from fewset.models.encoders.onnx_rows import uniform_file
 from fewset.models.encoders.onnx_session import open_session
 from fewset.models.preprocessing import FILTERS, IMAGENET_MEAN, IMAGENET_STD, Channels, Preprocessing
 from fewset.runtime.errors import UserError
@@ -61,7 +61,7 @@ def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
     if not path.is_file():
         raise UserError(f"there is no file {path}; expected onnx:FILE with an ONNX file")
     preprocessing = _settings(path).preprocessing()
-    network = _network(_session(path, device), path)
+    network = FileNetwork(_session(path, device), path)
     dim = tried(network, preprocessing, device, path)
     # Large weights lie in a second file, by the habit of exporters under one of these names.
     parts = [path, path.with_name(f"{path.name}.data"), path.with_name(f"{path.name}_data")]
@@ -94,24 +94,35 @@ def _session(path: Path, device: torch.device) -> Any:
         ) from None
 
 
-def _network(session: Any, path: Path) -> Callable[[Tensor], Tensor]:
+class FileNetwork:
     """The session as a function; a fixed batch is met by parts of that size, the last one filled up."""
-    image, *others = session.get_inputs()
-    if others or image.type != "tensor(float)" or len(image.shape) != 4:
-        got = ", ".join(f"{each.name} {each.type} {each.shape}" for each in session.get_inputs())
-        raise UserError(f"{path} takes {got}; expected one input: float32 images (B, 3, H, W)")
-    fixed = image.shape[0] if isinstance(image.shape[0], int) else 0
 
-    def embed(images: Tensor) -> Tensor:
+    def __init__(self, session: Any, path: Path) -> None:
+        image, *others = session.get_inputs()
+        if others or image.type != "tensor(float)" or len(image.shape) != 4:
+            got = ", ".join(f"{each.name} {each.type} {each.shape}" for each in session.get_inputs())
+            raise UserError(f"{path} takes {got}; expected one input: float32 images (B, 3, H, W)")
+        self._session, self._path, self._image = session, path, image
+
+    def __call__(self, images: Tensor) -> Tensor:
         batch = np.ascontiguousarray(images.cpu().numpy())
-        step = fixed or len(batch)
+        fixed = self._image.shape[0]
+        step = fixed if isinstance(fixed, int) else len(batch)
         batch = np.pad(batch, ((0, -len(batch) % step), (0, 0), (0, 0), (0, 0)))
         parts = [
-            _rows(session.run(None, {image.name: part}), path) for part in np.split(batch, len(batch) // step)
+            _rows(self._session.run(None, {self._image.name: part}), self._path)
+            for part in np.split(batch, len(batch) // step)
         ]
         return torch.from_numpy(np.concatenate(parts)[: len(images)])
 
-    return embed
+    def onnx_model(self) -> bytes:
+        """The file, with the output that is the embedding alone."""
+        ranks = [(len(output.shape or ()), output.name) for output in self._session.get_outputs()]
+        for rank in (2, 4):
+            for found, name in ranks:
+                if found == rank:
+                    return uniform_file(self._path, name, pooled=rank == 4)
+        raise UserError(f"{self._path} does not say which shape its outputs have; write it with their shapes")
 
 
 def _rows(outputs: list[np.ndarray], path: Path) -> np.ndarray:

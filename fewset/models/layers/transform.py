@@ -63,7 +63,7 @@ class FeatureTransform(nn.Module):
             self.mean.copy_(stepped(features, before, None).mean(dim=0))
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        if self.mean is not None and self.mean.isnan().any():
+        if self.mean is not None and _is_unset(self.mean):
             raise UserError(
                 "model.feature_transform subtracts the mean of the training features, and it is not set; "
                 "call model.feature_transform.fit(features of the training split), or leave out 'centre'"
@@ -84,9 +84,14 @@ def transformed(
     features: Float[Tensor, "*rows D"], transform: str, mean: Float[Tensor, "D"] | None, remedy: str
 ) -> Float[Tensor, "*rows D"]:
     """The features as the transform makes them. `remedy` says how a mean is set that is not set yet."""
-    if mean is not None and mean.isnan().any():
+    if mean is not None and _is_unset(mean):
         raise UserError(
             f"transform {transform!r} subtracts the mean of the training features, and it is not set; "
             f"{remedy} first, or use transform='l2n'"
         )
     return stepped(features, TRANSFORMS[transform], mean)
+
+
+def _is_unset(mean: Float[Tensor, "D"]) -> bool:
+    """Whether a mean is still to be set. Not asked in export: a graph has no branches that hang on numbers."""
+    return not torch.compiler.is_exporting() and bool(mean.isnan().any())

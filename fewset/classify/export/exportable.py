@@ -1,0 +1,28 @@
+"""What `fewset export` is given: the file of a classifier, or a model by its path or name."""
+
+from pathlib import Path
+
+from fewset.classify.export.writing import ClassifierExport, ModelExport
+from fewset.classify.file import load_classifier
+from fewset.classify.transformer import chosen_encoder
+from fewset.experiments.weights import load
+from fewset.experiments.zoo import released_models
+
+_DEVICE = "cpu"  # files are the same wherever they are written
+
+
+def is_model(source: Path) -> bool:
+    """Whether it is a run directory, a weights file or a released model; any other file is a classifier."""
+    return source.is_dir() or source.suffix == ".safetensors" or str(source) in released_models()
+
+
+def open_model(source: Path) -> ModelExport:
+    """A model, ready to be written."""
+    return ModelExport(load(source))
+
+
+def open_classifier(source: Path, encoder: str | None = None) -> ClassifierExport:
+    """A classifier, ready to be written; `encoder`: where that is, if not under the name in the file."""
+    learned, share = load_classifier(source)
+    name = encoder or (learned.encoder.id if learned.encoder else "auto")
+    return ClassifierExport(learned, chosen_encoder(name, _DEVICE), share)

@@ -1,0 +1,120 @@
+"""A torch function as an ONNX graph, as torch's own exporter makes it, compared with the function itself."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jaxtyping
+import torch
+from torch import Tensor, nn
+
+from fewset.runtime.errors import UserError
+from fewset.runtime.extras import import_extra
+
+_TOLERANCE = 1e-4  # of the largest number
+_EXPORTER = logging.getLogger("torch.onnx")
+
+
+def traced(
+    function: Callable[..., Tensor],
+    inputs: Mapping[str, Tensor],
+    dynamic: Mapping[str, Mapping[int, str]],
+    output: str,
+    what: str,
+) -> Any:
+    """The graph (a `ModelProto`) of a function of named tensors. `what` it is, for errors.
+
+    :param dynamic: the axes of each input that may have any length, with their names
+    """
+    onnx = import_extra("onnx", "export")
+    for module in ("onnxscript", "onnxruntime"):
+        import_extra(module, "export")
+    shapes = tuple(dict.fromkeys(dynamic.get(name, {}), torch.export.Dim.DYNAMIC) for name in inputs)
+    with torch.no_grad():
+        expected = function(*inputs.values())
+    try:
+        with _tracing():
+            program = torch.onnx.export(
+                _Module(function).eval(),
+                tuple(inputs.values()),
+                input_names=list(inputs),
+                output_names=[output],
+                dynamic_shapes=(shapes,),
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+        assert program is not None
+        graph = program.model_proto
+        _name_axes(graph, dynamic)
+        _forget_origin(graph)
+        onnx.checker.check_model(graph)
+        got = _computed(graph.SerializeToString(), inputs)
+    except Exception as error:  # torch raises almost anything where it cannot follow a network
+        reason = str(error.__cause__ or error).strip().partition("\n")[0]
+        raise UserError(f"torch cannot write {what} as ONNX: {reason}; take another one") from error
+    if not torch.allclose(got, expected.cpu(), atol=_TOLERANCE * float(expected.abs().max())):
+        raise UserError(f"as ONNX {what} gives other numbers than in torch; take another one")
+    return graph
+
+
+class _Module(nn.Module):
+    """The exporter takes modules. Of a method it knows the weights by their names, and writes each once."""
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.function, self.owner = function, getattr(function, "__self__", None)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.function(*inputs)
+
+
+def _name_axes(graph: Any, dynamic: Mapping[str, Mapping[int, str]]) -> None:
+    """Give the axes of the inputs names that say what they are; the exporter numbers them."""
+    renamed = {}
+    for value in graph.graph.input:
+        for axis, name in dynamic.get(value.name, {}).items():
+            dim = value.type.tensor_type.shape.dim[axis]
+            renamed[dim.dim_param] = name
+            dim.dim_param = name
+    for value in (*graph.graph.output, *graph.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            dim.dim_param = renamed.get(dim.dim_param, dim.dim_param)
+
+
+def _forget_origin(graph: Any) -> None:
+    """Without the lines of code that each node comes from, which name files of this machine."""
+    del graph.metadata_props[:], graph.graph.metadata_props[:]
+    for node in (*graph.graph.node, *graph.graph.value_info, *graph.graph.input, *graph.graph.output):
+        del node.metadata_props[:]
+    for function in graph.functions:
+        del function.metadata_props[:]
+        for node in function.node:
+            del node.metadata_props[:]
+
+
+def _computed(file: bytes, inputs: Mapping[str, Tensor]) -> Tensor:
+    onnxruntime = import_extra("onnxruntime", "export")
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    (output,) = session.run(None, {name: value.cpu().numpy() for name, value in inputs.items()})
+    return torch.from_numpy(output)
+
+
+@contextmanager
+def _tracing() -> Iterator[None]:
+    """Without the exporter's advice to its own developers.
+
+    And where shapes are checked, in tests, without that: lengths are symbols here.
+    """
+    level, unchecked = _EXPORTER.level, jaxtyping.config.jaxtyping_disable
+    _EXPORTER.setLevel(logging.ERROR)
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        _EXPORTER.setLevel(level)
+        jaxtyping.config.update("jaxtyping_disable", unchecked)

@@ -1,0 +1,215 @@
+"""The exported page in a real browser says what Python says, and learns a new class.
+
+`FEWSET_SCREENSHOTS=docs/static python -m pytest tests/classify/export/test_static_page.py` makes the guide's
+picture.
+"""
+
+import base64
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.special import softmax
+
+from fewset import FewShotClassifier, embed
+from fewset.classify.export.browser_runtime import find_runtime
+from fewset.models.preprocessing import FILTERS
+from tests.helpers.browser import launched
+from tests.helpers.classifiers import exported
+from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
+from tests.helpers.static_site import installed_runtime, served_folder
+
+# A browser and an encoder at once: on a busy machine everything takes its time.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+WAIT = 240_000  # milliseconds
+SCRIPT = "<img src=x onerror=\"document.title='owned'\">"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("export")
+
+
+@pytest.fixture(scope="module")
+def classifier(folder: Path) -> FewShotClassifier:
+    return FewShotClassifier(reject="auto", device="cpu").fit(write_fruit(folder / "photos", 5))
+
+
+@pytest.fixture(scope="module")
+def new(folder: Path) -> list[Path]:
+    """Small photos, large ones, wide ones, one that lies on its side, a transparent one."""
+    (folder / "new").mkdir()
+    for name, what in {**FRUIT, "carrot": NONE}.items():
+        drawn(what, 77).save(folder / "new" / f"{name}.png")
+        drawn(what, 78).resize((1500, 1500)).save(folder / "new" / f"large {name}.jpg", quality=90)
+    drawn(FRUIT["pear"], 79, 900).crop((0, 100, 900, 700)).save(folder / "new" / "wide.webp", quality=90)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    drawn(FRUIT["banana"], 80).save(folder / "new" / "turned.jpg", exif=turned)
+    clear = drawn(FRUIT["apple"], 81)
+    clear.putalpha(Image.linear_gradient("L").resize(clear.size))
+    clear.save(folder / "new" / "clear.png")
+    return sorted((folder / "new").iterdir())
+
+
+@pytest.fixture(scope="module")
+def site(browser: Any, classifier: FewShotClassifier, folder: Path) -> Iterator[str]:  # noqa: ARG001
+    runtime = find_runtime(installed_runtime(folder))
+    exported(classifier).write_page(folder / "site", runtime)
+    with served_folder(folder / "site") as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Any, site: str) -> Iterator[Any]:
+    """The page, ready; whatever it complains of, or asks of another host, fails the test."""
+    context = browser.new_context(viewport={"width": 1180, "height": 900})
+    opened = context.new_page()
+    opened.set_default_timeout(WAIT)
+    trouble: list[str] = []
+    opened.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+    opened.on("pageerror", lambda error: trouble.append(str(error)))
+    opened.on("request", lambda request: trouble.extend([] if own(request.url, site) else [request.url]))
+    opened.goto(site)
+    opened.get_by_text("Ready.").wait_for()
+    yield opened
+    context.close()
+    assert trouble == []
+
+
+def own(url: str, site: str) -> bool:
+    return url.startswith((site, "data:"))
+
+
+def said_of(page: Any, name: str) -> tuple[str, dict[str, float]]:
+    """The verdict on a photo, and the probabilities behind its bars."""
+    shown = page.locator("#answers > li", has=page.get_by_alt_text(name, exact=True))
+    bars = shown.locator(".bars li").all()
+    labels = (bar.locator(".bar-text span").first.inner_text() for bar in bars)
+    probabilities = (float(bar.get_attribute("data-probability")) for bar in bars)
+    return shown.locator(".verdict").inner_text(), dict(zip(labels, probabilities, strict=True))
+
+
+def try_out(page: Any, photos: list[Path]) -> None:
+    page.locator("#try-files").set_input_files([str(photo) for photo in photos])
+    page.get_by_text(f"{len(photos)} photos classified.").wait_for()
+
+
+def add(page: Any, name: str, photos: list[Path]) -> None:
+    page.get_by_label("New class, or one of these").fill(name)
+    page.locator("#add-files").set_input_files([str(photo) for photo in photos])
+    page.get_by_text(f"{len(photos)} photos added to {name}.").wait_for()
+
+
+def test_it_answers_as_python_does(page: Any, classifier: FewShotClassifier, new: list[Path]) -> None:
+    try_out(page, new)
+    paths = [str(photo) for photo in new]
+    answers = list(classifier.answers(paths))
+    for path, expected, answer in zip(new, classifier.predict_proba(paths), answers, strict=True):
+        verdict, probabilities = said_of(page, path.name)
+        assert verdict == answer.label, path.name
+        for label, probability in zip(classifier.classes_, expected, strict=True):
+            assert probabilities[label] == pytest.approx(probability, abs=0.02), path.name
+    assert {answer.label for answer in answers} == {*FRUIT, "none of these"}
+
+
+def test_a_class_is_added_kept_and_removed(
+    page: Any, classifier: FewShotClassifier, new: list[Path], tmp_path: Path
+) -> None:
+    """By fewset's ridge head on all photos; the page remembers it, and can go back."""
+    carrots = [tmp_path / f"carrot-{number}.png" for number in range(3)]
+    for number, path in enumerate(carrots):
+        drawn(NONE, number).save(path)
+    add(page, "carrot", carrots)
+    small = [photo for photo in new if photo.suffix == ".png"]
+    try_out(page, small)
+    if folder := os.environ.get("FEWSET_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "export.png", full_page=True)
+
+    support = classifier.learned_.support
+    rows = np.concatenate([support.features, rows_of(carrots)])
+    labels = [*support.classes[support.labels], *["carrot"] * 3]
+    linear = FewShotClassifier(head="ridge").fit(rows, labels).learned_.linear
+    expected = softmax(linear.logits(rows_of(small)) * linear.temperature, axis=1)
+    for path, probabilities in zip(small, expected, strict=True):
+        verdict, shown = said_of(page, path.name)
+        for label, probability in shown.items():
+            index = sorted([*FRUIT, "carrot"]).index(label)
+            assert probability == pytest.approx(probabilities[index], abs=0.02)
+        if path.stem == "carrot":
+            assert verdict == "carrot"
+
+    page.reload()
+    page.get_by_text("Ready.").wait_for()
+    card = page.get_by_role("region", name="Class carrot")
+    assert card.get_by_text("3 photos").count() == 1
+    page.get_by_role("button", name="Remove carrot-0.png from carrot").press("Enter")
+    card.get_by_text("2 photos").wait_for()
+    page.get_by_role("button", name="Remove what was added").press("Enter")
+    page.get_by_text("It is the classifier that was exported again.").wait_for()
+    assert page.get_by_role("region", name="Class carrot").count() == 0
+    try_out(page, small)
+    for path, probabilities in zip(
+        small, classifier.predict_proba([str(path) for path in small]), strict=True
+    ):
+        for label, probability in said_of(page, path.name)[1].items():
+            index = classifier.classes_.tolist().index(label)
+            assert probability == pytest.approx(probabilities[index], abs=0.02)
+
+
+def rows_of(photos: list[Path]) -> np.ndarray:
+    return embed([str(photo) for photo in photos], device="cpu")
+
+
+def test_bad_photos_and_script_in_names_are_only_text(page: Any, new: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "letter.jpg").write_text("dear reader")
+    page.locator("#try-files").set_input_files([str(tmp_path / "letter.jpg")])
+    page.get_by_text("letter.jpg: this browser cannot read it as an image").wait_for()
+    page.get_by_role("button", name="Dismiss").press("Enter")
+    add(page, SCRIPT, [new[0], new[1]])
+    page.get_by_role("region", name=f"Class {SCRIPT}").wait_for()
+    assert page.title() == "What is in this photo?"
+    page.get_by_role("button", name="Remove what was added").click()
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(page: Any, new: list[Path]) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    try_out(page, new[:2])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_it_resizes_as_pillow_does(page: Any) -> None:
+    """To the last bit, with every filter, larger and smaller."""
+    generator = np.random.default_rng(0)
+    for width, height in ((331, 257), (97, 613), (40, 30)):
+        image = Image.fromarray(generator.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        for name, number in FILTERS.items():
+            got = in_the_page(page, image, "resize", 224, 117, name)
+            np.testing.assert_array_equal(got, np.asarray(image.resize((224, 117), number)), name)
+        for factor in (2, 3, 7):
+            got = in_the_page(page, image, "reduce", factor)
+            np.testing.assert_array_equal(got, np.asarray(image.reduce(factor)))
+
+
+def in_the_page(page: Any, image: Image.Image, function: str, *rest: int | str) -> np.ndarray:
+    """What a function of resampling.js makes of an image."""
+    width, height, data = page.evaluate(
+        """async ([bytes, width, height, name, rest]) => {
+            const functions = await import("./resampling.js");
+            const data = Uint8ClampedArray.from(atob(bytes), (letter) => letter.charCodeAt(0));
+            const made = functions[name]({ width, height, data }, ...rest);
+            return [made.width, made.height, [...made.data]];
+        }""",
+        [base64.b64encode(image.convert("RGBA").tobytes()).decode(), *image.size, function, rest],
+    )
+    return np.array(data, dtype=np.uint8).reshape(height, width, 4)[:, :, :3]
