@@ -50,7 +50,9 @@ class TaskGraphs(nn.Module):
         """Adapter and head, on embeddings; on rows of a table, where the model takes these."""
         generator = torch.Generator().manual_seed(0)
         support = torch.randn(_WAY, _SHOT, self.model.dim, generator=generator)
-        return _traced_task(self._logits, support, torch.randn(_QUERIES, self.model.dim, generator=generator))
+        query = torch.randn(_QUERIES, self.model.dim, generator=generator)
+        logits = self._logits if self.takes_pixels else self._logits_of_features
+        return _traced_task(logits, support, query)
 
     def _logits_of_pixels(
         self, support: UInt8[Tensor, "N K H W 3"], query: UInt8[Tensor, "M H W 3"]

@@ -14,6 +14,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.extras import import_extra
 
 _TOLERANCE = 1e-4  # of the largest number
+_LONGEST = 300  # letters of a reason
 _EXPORTER = logging.getLogger("torch.onnx")
 
 
@@ -53,7 +54,7 @@ def traced(
         onnx.checker.check_model(graph)
         got = _computed(graph.SerializeToString(), inputs)
     except Exception as error:  # torch raises almost anything where it cannot follow a network
-        reason = str(error.__cause__ or error).strip().partition("\n")[0]
+        reason = " ".join(str(error.__cause__ or error).split())[:_LONGEST]
         raise UserError(f"torch cannot write {what} as ONNX: {reason}; take another one") from error
     if not torch.allclose(got, expected.cpu(), atol=_TOLERANCE * float(expected.abs().max())):
         raise UserError(f"as ONNX {what} gives other numbers than in torch; take another one")

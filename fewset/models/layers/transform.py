@@ -93,5 +93,5 @@ def transformed(
 
 
 def _is_unset(mean: Float[Tensor, "D"]) -> bool:
-    """Whether a mean is still to be set. Not asked in export: a graph has no branches that hang on numbers."""
+    """Whether a mean is still to be set; not asked in export, where nothing may hang on numbers."""
     return not torch.compiler.is_exporting() and bool(mean.isnan().any())

@@ -92,7 +92,7 @@ def test_a_head_that_solves_equations_is_refused() -> None:
     """ONNX has no factorisation of matrices."""
     model = FewShotModel(FeatureInput(DIM), ADAPTERS["identity"](DIM), HEADS["ridge"](DIM), "post").eval()
     with pytest.raises(
-        UserError, match="torch cannot write the model as ONNX: .*; take another one"
+        UserError, match=r"torch cannot write the model as ONNX: .*; take another one"
     ) as refused:
         TaskGraphs(model).joined()
     assert "\n" not in str(refused.value)

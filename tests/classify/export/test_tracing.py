@@ -37,7 +37,7 @@ def random(rows: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (by_value, "torch cannot write the encoder as ONNX: .*; take another one"),
+        (by_value, r"torch cannot write the encoder as ONNX: .*; take another one"),
         (random, "as ONNX the encoder gives other numbers than in torch; take another one"),
     ],
 )
