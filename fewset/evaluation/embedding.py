@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int, Shaped, UInt8
 from torch import Tensor, nn
 
-from fewset.data.images.augmentation import center_crop
+from fewset.data.images.augmentation import at_scale, center_crop
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
@@ -53,15 +53,18 @@ def embed_images(
     batch = batch or max(1, _BATCH_PIXELS // model.input_size**2)
     first, last = distributed.shard(len(rows), batch)
 
-    def load(chosen: Int[np.ndarray, "some"]) -> UInt8[Tensor, "some 3 size size"]:
+    def load(chosen: Int[np.ndarray, "some"]) -> list[UInt8[Tensor, "some 3 size size"]]:
+        """What the model looks at of each image: one middle of it or, at several scales, several."""
         pixels = send(torch.from_numpy(images[chosen]), device).permute(0, 3, 1, 2)
-        return center_crop(pixels, model.input_size)
+        size, scales = model.input_size, model.scales or (None,)
+        return [center_crop(at_scale(pixels, size, scale), size) for scale in scales]
 
     with evaluating(model) as evaluated, progress(title, last - first, shown=bool(title)) as advance:
-        folded = evaluated.folded(load(rows[:2]))  # tried on the same images in every process
+        folded = evaluated.folded(load(rows[:2])[0])  # tried on the same images in every process
         parts = []
         for start in range(first, last, batch):
             chosen = rows[start : min(start + batch, last)]
-            parts.append(folded.items_of(load(chosen)))
+            made = [folded.items_of(middles) for middles in load(chosen)]
+            parts.append(made[0] if len(made) == 1 else torch.stack(made).mean(dim=0))
             advance(len(chosen))
         return distributed.all_gather_rows(torch.cat(parts), len(rows), batch)

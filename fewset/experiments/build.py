@@ -73,6 +73,7 @@ def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
             config.test_time_flip,
             config.gate,
             FeatureTransform(backbone.dim, config.feature_transform or ()),  # type: ignore[arg-type]
+            config.scales,
         )
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 

@@ -49,11 +49,12 @@ class ModelConfig:
     average: Average = "pre"  # shots become one before ("pre") or after ("post") the adaptation
     transductive: bool = False  # the queries of a task inform its adaptation
     test_time_flip: bool = False  # outside training, embed the mean of each image and its mirror image
+    scales: tuple[float, ...] = ()  # shares of the side that are looked at; empty: the middle pixels
     gate: bool = False  # outside training, blend adapted and unadapted items as validation chooses
     maml: MamlConfig | None = None  # replaces adapter and head
 
     renamed: ClassVar = {"mirror": "test_time_flip"}
-    later: ClassVar = ("gate",)
+    later: ClassVar = ("gate", "scales")
 
     @property
     def takes(self) -> Takes:
@@ -153,13 +154,14 @@ _NOT_OF_MAML = {
         "head_options",
         "average",
         "test_time_flip",
+        "scales",
         "gate",
     ),
     "train": ("rotation_classes", "balance", *_FROZEN, "precision"),
 }
 _NOT_OF_FEATURES = {
     "data": ("domain", "hold_out"),
-    "model": ("maml", "test_time_flip", "feature_transform"),
+    "model": ("maml", "test_time_flip", "scales", "feature_transform"),
     "train": ("init", "augment", "rotation_classes", *_FROZEN),
     "evaluate": ("split", "way", "query"),
 }

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 
+from fewset.data.images.store import ImageSet
 from fewset.evaluation.protocols import (
     PROTOCOLS,
     Job,
@@ -24,6 +25,7 @@ from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import recipe_digest, run_recipe
 from fewset.experiments.result import Result, StoredScore, stored_width, write_result
 from fewset.experiments.run_directory import RESULT, RESULTS, WEIGHTS
+from fewset.experiments.scale import warn_of_scale
 from fewset.experiments.weights import load
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
@@ -73,6 +75,8 @@ def evaluate_run(
     if auto:
         chosen["query"] = recipe.evaluate.query
     job = _drawable(make_job(recipe, model, skip_small_classes, **chosen), protocol, name, auto)
+    if isinstance(job.data, ImageSet):
+        warn_of_scale(run, recipe, job.data)
     began = time.monotonic()
     outcome = protocol.evaluate(job)
     seconds = time.monotonic() - began

@@ -101,7 +101,8 @@ def execute(
         if recipe.model.gate and not config.epochs:
             stage.validate()  # chooses the gate of weights that stay as they are
         _fit_head(stage.model, recipe)
-        distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS))
+        size = _stored_size(recipe)
+        distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS, size))
         result = evaluate_run(out, device=device)[0]
         tracking.finish(result)
     return result
@@ -169,6 +170,12 @@ def _fit_transform(model: FewShotModel, items: TrainingItems) -> None:
     transform.fit(
         embed_images(plain, items.images.images, items.train.rows, title="embedding the train split")
     )
+
+
+def _stored_size(recipe: Recipe) -> int | None:
+    """Pixels a side of the images that a recipe trains on, as they are stored; None of features."""
+    data = open_data(recipe.model, recipe.data.set)
+    return None if isinstance(data, FeatureTable) else data.size
 
 
 def _fit_head(model: TaskModel, recipe: Recipe) -> None:

@@ -29,13 +29,14 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
     """The backbone of a run, a weights file or a released model.
 
     The shorter side of a photograph becomes the backbone's input size, the centre is cropped: as images are
-    imported into a set of that size.
+    imported into a set of that size. Of a model with scales it is the first of them that is cropped.
     """
     path = find_weights(source)
     model = image_embedder(load_weights(path)[0], f"the encoder {source!r}")
     backbone: Any = model.backbone
     size, place = model.input_size, pick_device(device)
-    preprocessing = Preprocessing(size, size, size, mean=backbone.mean, std=backbone.std, resample=BILINEAR)
+    resized = round(size / model.scales[0]) if model.scales else size
+    preprocessing = Preprocessing(size, size, resized, backbone.mean, backbone.std, resample=BILINEAR)
     tried_on = torch.randint(256, (2, 3, size, size), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         folded = model.folded(tried_on.to(torch.uint8)).to(place)

@@ -32,6 +32,7 @@ class Teacher(nn.Module):
         model = image_embedder(build_model(recipe.model), f"the teacher {run}")
         averaged = any(name.startswith("average.") for name in tensors)
         self.backbone: nn.Module = model.backbone
+        self.feature_transform = model.feature_transform
         self.input_size = model.input_size
         self.backbone.load_state_dict(
             _under(tensors, "average.module.backbone." if averaged else "model.backbone.")
@@ -45,7 +46,7 @@ class Teacher(nn.Module):
         size = (self.input_size, self.input_size)
         if images.shape[2:] != size:
             images = F.interpolate(images, size, mode="bilinear", antialias=True)
-        logits: Tensor = self.classifier(self.backbone(images))
+        logits: Tensor = self.classifier(self.feature_transform(self.backbone(images)))
         return logits
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,12 +23,15 @@ from fewset.runtime.reading import parse_json, regular_file
 _FORMAT = 1
 
 
-def save_weights(model: TaskModel, config: ModelConfig, path: Path) -> None:
+def save_weights(model: TaskModel, config: ModelConfig, path: Path, stored_size: int | None = None) -> None:
     """A self-describing weights file: safetensors, with the model's configuration beside the numbers.
 
-    The same weights give the same bytes (one metadata entry: the format does not order several).
+    `stored_size` are the pixels a side of the stored images that it was trained on, where that is known. The
+    same weights give the same bytes (one metadata entry: the format does not order several).
     """
-    description = {"format": _FORMAT, "model": lasting(config)}
+    description: dict[str, Any] = {"format": _FORMAT, "model": lasting(config)}
+    if stored_size is not None:
+        description["stored_size"] = stored_size
     tensors = {name: value.detach().contiguous().cpu() for name, value in model.state_dict().items()}
     with replacing_with_digest(path) as temporary:
         save_file(tensors, temporary, metadata={"fewset": json.dumps(description, sort_keys=True)})
@@ -98,6 +102,13 @@ def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
     model = build_model(config)
     load_state(model, tensors, path)
     return model.eval(), config
+
+
+def stored_size(path: Path) -> int | None:
+    """Pixels a side of the stored images that the model of a weights file was trained on, if it says so."""
+    with safe_open(regular_file(path), framework="pt") as file:
+        size = parse_json((file.metadata() or {}).get("fewset", "{}")).get("stored_size")
+    return size if isinstance(size, int) else None
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: object) -> None:

@@ -32,12 +32,15 @@ class FewShotModel(TaskModel):
         test_time_flip: Outside training, embed each image and its mirror image, and take the mean.
         gate: Outside training, keep a part of the adaptation alone: items + gate * (adapted - items). The
             gate is a number of the state dict, 1 at first, that meta-training chooses on validation tasks.
+        scales: The shares of an image's side that are looked at where no crop is drawn, 1 being the whole
+            image. Of several, training takes the first, and evaluation the mean of their embeddings. Without
+            any, it is the middle of the stored pixels.
         feature_transform: What is done to each embedding by itself before all that follows it (a
             `FeatureTransform`); nothing where it is left out.
 
     Raises:
-        ValueError: `average` is neither "pre" nor "post", the head says that it follows no adapter, or there
-            is a gate and nothing that adapts.
+        ValueError: `average` is neither "pre" nor "post", the head says that it follows no adapter, there is
+            a gate and nothing that adapts, or a scale is no share.
 
     Example:
         >>> import fewset
@@ -62,6 +65,7 @@ class FewShotModel(TaskModel):
         test_time_flip: bool = False,
         gate: bool = False,
         feature_transform: nn.Module | None = None,
+        scales: tuple[float, ...] = (),
     ) -> None:
         super().__init__(backbone)
         refuse_unknown("average", average, get_args(Average))
@@ -77,6 +81,9 @@ class FewShotModel(TaskModel):
         self.register_buffer("gate", torch.ones(()) if gate else None)
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
         self.feature_transform = feature_transform or nn.Identity()
+        if not all(0 < scale <= 1 for scale in scales):
+            raise UserError(f"scales are {list(scales)}, expected shares of the side above 0 and up to 1")
+        self.scales = scales
 
     @property
     def dim(self) -> int:

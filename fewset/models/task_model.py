@@ -48,6 +48,11 @@ class TaskModel(nn.Module, ABC):
     A class, not a `typing.Protocol`: all that takes one needs a torch module too, which that cannot say.
     """
 
+    scales: tuple[float, ...] = ()
+    """The shares of an image's side that the model looks at where no crop is drawn: of several, training
+    takes the first, and evaluation the mean of what they give. Without any, it is the middle of the stored
+    pixels, `input_size` of them."""
+
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
         self.backbone = backbone

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
-from fewset.data.images.augmentation import AREA, Area, augment
+from fewset.data.images.augmentation import AREA, Area, at_scale, augment
 from fewset.data.images.store import ImageSet, Selection
 from fewset.models.task_model import TaskModel
 from fewset.runtime.devices import Precision, send
@@ -27,6 +27,8 @@ def load_batch(
     """Gather, move to the model's device, augment (or crop, when there are no steps), normalise."""
     device = next(model.parameters()).device
     pixels = send(torch.from_numpy(images[rows]), device).permute(0, 3, 1, 2)
+    if model.scales and "resized_crop" not in steps:
+        pixels = at_scale(pixels, model.input_size, model.scales[0])
     return model.prepare(augment(pixels, steps, model.input_size, seed, crop_area))
 
 

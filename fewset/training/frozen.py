@@ -57,13 +57,20 @@ class FrozenTraining(TaskStage):
         rotations = (1, 2, 3) if config.rotation_classes else ()
         self.rotated = [tabulate(items.train.rows, rotation=rotation) for rotation in rotations]
         flips = (False, True) if model.test_time_flip else (False,)
-        self.validation_tables = [tabulate(items.val.rows, flipped=flipped) for flipped in flips]
+        self.validation_tables = [
+            [tabulate(items.val.rows, flipped=flipped, scale=scale) for flipped in flips]
+            for scale in range(len(model.scales) or 1)
+        ]
 
     def embed_validation(self) -> tuple[Float[Tensor, "items D"], ClassIndex]:
         with evaluating(self.back) as back:
-            tables = [self._embed_table(back, table) for table in self.validation_tables]
-            embedded: Tensor = self.model.feature_transform(torch.stack(tables).mean(dim=0))
-            return embedded, self.validation_index
+            scales = [
+                self.model.feature_transform(
+                    torch.stack([self._embed_table(back, table) for table in flips]).mean(dim=0)
+                )
+                for flips in self.validation_tables
+            ]
+            return torch.stack(scales).mean(dim=0), self.validation_index
 
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
         """From what the frozen part makes of the tasks' images, flipped and rotated where augmentation would.
@@ -134,16 +141,21 @@ def _tabulate(
     *,
     flipped: bool = False,
     rotation: int = 0,
+    scale: int = 0,
 ) -> Shaped[np.ndarray, "N *_"]:
-    """What the frozen part makes of these rows of an image set; the runs of a process make it once."""
+    """What the frozen part makes of these rows of an image set; the runs of a process make it once.
+
+    `scale` is a number into the model's scales, where it has any.
+    """
+    scales = model.scales[scale : scale + 1]
     frozen = _Front(model.backbone, front)
     part = fingerprint(front)
-    pixels_of = f"{images.digest} {_digest(rows)} {flipped, rotation}"
+    pixels_of = f"{images.digest} {_digest(rows)} {(flipped, rotation, *scales)}"
     name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {pixels_of}"
     if name not in _tables:
         if not all(other.startswith(part) for other in _tables):
             _tables.clear()
-        whole = FewShotModel(frozen, model.adapter, model.head)
+        whole = FewShotModel(frozen, model.adapter, model.head, scales=scales)
         pixels = images.images[:, :, ::-1] if flipped else images.images
         _tables[name] = _compute(whole, front, np.rot90(pixels, rotation, (1, 2)), rows, name)
     return _tables[name]

@@ -348,7 +348,13 @@ def test_keys_that_came_later_change_no_digest_until_they_are_set() -> None:
     for change in ("rotation=1.0", "average=0.9", "teachers=['a']"):
         assert recipe_digest(read_recipe(path, [f"pretrain.{change}"])) != recipe_digest(read_recipe(path))
     feat = find_recipe("omniglot/feat-1shot")
-    changes = ([], ["model.gate=true"], ["train.other_ways=[5]"], ["train.other_shots=[5]"])
+    changes = (
+        [],
+        ["model.gate=true"],
+        ["model.scales=[1.0]"],
+        ["train.other_ways=[5]"],
+        ["train.other_shots=[5]"],
+    )
     assert len({recipe_digest(read_recipe(feat, each)) for each in changes}) == len(changes)
 
 

@@ -9,6 +9,7 @@ import torch
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.runtime.errors import UserError
+from fewset.tasks.sampling import sample_tasks
 from fewset.training import frozen
 from tests.helpers.tiny_recipes import FROZEN, MODEL, PARTLY, TRAIN, recipe
 
@@ -49,7 +50,7 @@ def test_frozen_blocks_stay_as_they_are_and_the_others_learn(runs: Path) -> None
 def test_runs_on_the_same_frozen_part_share_what_it_makes(table: dict, runs: Path) -> None:
     one, other = (stage_for(recipe(table, shot=shot), runs) for shot in (1, 2))
     assert one.table is other.table
-    assert one.validation_tables[0] is other.validation_tables[0]
+    assert one.validation_tables[0][0] is other.validation_tables[0][0]
     execute(recipe(TRAIN), "train", runs / "trained")
     elsewhere = stage_for(recipe(table, init="trained"), runs)
     assert not np.array_equal(one.table, elsewhere.table)
@@ -113,6 +114,25 @@ def test_a_mirror_model_is_validated_as_it_will_be_scored(table: dict, runs: Pat
     assert not np.array_equal(plain.per_task, whole.per_task)
     np.testing.assert_allclose(frozen.per_task, whole.per_task, atol=0.35)  # half precision in between
     assert np.mean(frozen.per_task == whole.per_task) > 0.9 > np.mean(plain.per_task == whole.per_task)
+
+
+@pytest.mark.parametrize("table", [FROZEN, PARTLY])
+def test_scales_are_those_of_a_training_on_images(table: dict, runs: Path) -> None:
+    """The first of them in the tasks that are learned from, the mean of both in validation."""
+    model = {"model": {**TRAIN["model"], "scales": [1.0, 0.85]}}
+    tasks = {"validation_tasks": 200, "augment": [], "tasks_per_step": 5}
+    given = recipe({**table, **model}, **tasks), recipe({**TRAIN, **model}, **tasks, freeze_batchnorm=True)
+    frozen, whole = (stage_for(each, runs) for each in given)
+    plain = stage_for(recipe(table, **tasks), runs)
+    for stage in (frozen, whole, plain):
+        stage.module.eval()
+    drawn = sample_tasks(frozen.index, frozen.spec_of(0), 0, 5)
+    with torch.no_grad():
+        made, expected, other = (stage.embed_tasks(drawn, 0) for stage in (frozen, whole, plain))
+    assert (made - expected).abs().mean() < 0.002 * expected.abs().mean()  # half precision in between
+    assert (made - other).abs().mean() > 0.02 * expected.abs().mean()
+    scores = [stage.validate().per_task for stage in (frozen, whole, plain)]
+    assert np.mean(scores[0] == scores[1]) > 0.9 > np.mean(scores[0] == scores[2])
 
 
 def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:

@@ -49,6 +49,19 @@ def center_crop(images: Shaped[Tensor, "*B H W"], size: int) -> Shaped[Tensor, "
     return images[..., top : top + size, left : left + size]
 
 
+def at_scale(
+    images: UInt8[Tensor, "B 3 H W"], size: int, scale: float | None
+) -> UInt8[Tensor, "B 3 side side"]:
+    """The images resized so that `size` pixels are the share `scale` of their side; of None as they are."""
+    if scale is None:
+        return images
+    side = round(size / scale)
+    whole = {"size": (side, side), "mode": "bilinear", "antialias": True}
+    if images.device.type == "cpu":
+        return F.interpolate(images, **whole)  # type: ignore[arg-type]
+    return F.interpolate(images.float(), **whole).round_().to(images.dtype)  # type: ignore[arg-type]
+
+
 def random_resized_crop(
     images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator, area: Area = AREA
 ) -> Shaped[Tensor, "B 3 {size} {size}"]:

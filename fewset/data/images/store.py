@@ -82,6 +82,11 @@ class ImageSet:
         items, size = self.images.shape[:2]
         return f"ImageSet({self.name!r}: {items} images of {size} x {size}, {len(self.class_names)} classes)"
 
+    @property
+    def size(self) -> int:
+        """Pixels a side of each image as it is stored."""
+        return int(self.images.shape[1])
+
     def select(self, split: str, domain: str | None = None) -> Selection:
         """The items of a split ("all" for every split), and of one domain where it is given."""
         refuse_unknown(f"split of {self.name!r}:", split, (*SPLITS, "all"))
