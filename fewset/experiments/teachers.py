@@ -30,13 +30,11 @@ class Teacher(nn.Module):
         state = TrainingFiles(run).load_checkpoint() or {"module": {}}
         recipe, tensors = read_recipe(run / RECIPE), state["module"]
         model = image_embedder(build_model(recipe.model), f"the teacher {run}")
-        averaged = any(name.startswith("average.") for name in tensors)
+        tensors = _under(tensors, "average.module.") or tensors
         self.backbone: nn.Module = model.backbone
         self.feature_transform = model.feature_transform
         self.input_size = model.input_size
-        self.backbone.load_state_dict(
-            _under(tensors, "average.module.backbone." if averaged else "model.backbone.")
-        )
+        self.backbone.load_state_dict(_under(tensors, "model.backbone."))
         weight, bias = tensors["classifier.weight"], tensors["classifier.bias"]
         self.classifier = nn.Linear(weight.shape[1], weight.shape[0])
         self.classifier.load_state_dict({"weight": weight, "bias": bias})

@@ -118,10 +118,11 @@ class Pretraining:
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(config.optimiser, model.backbone.parameters(), others)
         self.model: FewShotModel = model
-        if config.average:
-            parts["average"] = average = follow(model, self.optimiser, config.average)
-            self.model = average.module  # type: ignore[assignment]
         self.module = nn.ModuleDict(parts)
+        if config.average:
+            average = follow(self.module, self.optimiser, config.average)
+            self.model = average.module["model"]  # type: ignore[index]
+            self.module = nn.ModuleDict({**parts, "average": average})
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
         self.portion = distributed.local_batch(self.batch, "pretrain.batch")

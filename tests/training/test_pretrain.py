@@ -87,15 +87,13 @@ def test_teachers_are_the_mean_of_what_they_say(runs: Path) -> None:
     loss = stage.step(2).loss.item()
     (images, _), (_, logits) = backbone.pop(), classifier.pop()
     said = []
-    for name, model in (("pre", "model"), ("second", "average.module")):
+    for name, kept in (("pre", ""), ("second", "average.module.")):
         tensors = torch.load(runs / name / "checkpoint" / "last.pt", weights_only=True)["module"]
         network = load(runs / name).backbone
-        prefix = f"{model}.backbone."
-        network.load_state_dict(
-            {key[len(prefix) :]: tensors[key] for key in tensors if key.startswith(prefix)}
-        )
+        network.load_state_dict({key: tensors[f"{kept}model.backbone.{key}"] for key in network.state_dict()})
+        weight, bias = (tensors[f"{kept}classifier.{key}"] for key in ("weight", "bias"))
         with torch.no_grad():
-            rows = network.eval()(images) @ tensors["classifier.weight"].T + tensors["classifier.bias"]
+            rows = network.eval()(images) @ weight.T + bias
         said.append(softmax(rows.double().numpy() / 2.0))
     share = (said[0] + said[1]) / 2
     labels = stage.targets[stage._batch(*divmod(2, stage.steps_per_epoch))]
