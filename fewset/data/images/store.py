@@ -30,7 +30,7 @@ LAYOUT = Layout(
     folder="sets",
     format=1,
     content=("format", "size", "items", "counts", "class_names", "domain_names", "files"),
-    generated=("strokes",),
+    generated=("glyphs", "strokes"),
 )
 set_path, list_sets, available_sets = LAYOUT.path, LAYOUT.names, LAYOUT.available
 _ROWS = 1024
@@ -117,7 +117,7 @@ class ImageSet:
 def open_set(name: str | Path) -> ImageSet:
     """Open an image set for reading. Its images stay on disk until they are looked at.
 
-    The set `strokes` needs no import: it is made by code when it is first opened.
+    The sets `glyphs` and `strokes` need no import: they are made by code when they are first opened.
 
     Args:
         name: The name of an imported set, or the path of its directory (anything with a path separator).
@@ -153,12 +153,13 @@ def _generate(path: Path) -> None:
     """Make a generated set, unless another process does: then wait for it."""
     from filelock import FileLock
 
-    from fewset.data.images.strokes import write_strokes
+    from fewset.data.images import glyphs, strokes
 
+    write = {"glyphs": glyphs.write_glyphs, "strokes": strokes.write_strokes}[path.name]
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):  # is free again when its owner ends, however it ends
         if not path.exists():
-            write_strokes(path)
+            write(path)
 
 
 @dataclass

@@ -290,7 +290,7 @@ def test_an_unknown_name_lists_the_known_ones(birds: Path) -> None:
     with pytest.raises(UserError, match="unknown image set 'bird'") as caught:
         open_set("bird")
     assert "Did you mean 'birds'?" in str(caught.value)
-    assert "Known: birds, fish, strokes." in str(caught.value)
+    assert "Known: birds, fish, glyphs, strokes." in str(caught.value)
     assert "fewset data import KIND SOURCE --name bird" in str(caught.value)
 
 
@@ -306,21 +306,20 @@ def test_names_that_are_refused(name: str) -> None:
         set_path(name)
 
 
-def test_the_embedded_set_is_generated_at_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fewset.data.images import strokes
-
+@pytest.mark.parametrize("name", ["glyphs", "strokes"])
+def test_an_embedded_set_is_generated_at_first_use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def write_strokes(path: Path, seed: int = 0) -> None:
+    def write(path: Path, seed: int = 0) -> None:
         calls.append((path, seed))
-        make("strokes", command=None)
+        make(name, command=None)
 
-    monkeypatch.setattr(strokes, "write_strokes", write_strokes)
-    assert open_set("strokes").digest == open_set("strokes").digest
-    assert calls == [(set_path("strokes"), 0)]
-    edit(set_path("strokes") / "items.npy", 200)
-    with pytest.raises(UserError, match=r"remove .*strokes, and it is generated again"):
-        open_set("strokes")
+    monkeypatch.setattr(f"fewset.data.images.{name}.write_{name}", write)
+    assert open_set(name).digest == open_set(name).digest
+    assert calls == [(set_path(name), 0)]
+    edit(set_path(name) / "items.npy", 200)
+    with pytest.raises(UserError, match=rf"remove .*{name}, and it is generated again"):
+        open_set(name)
 
 
 def test_home_without_the_variable_is_the_users_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,122 @@
+"""The embedded set `glyphs`: a letter in which twelve factors vary, made by code, the same bytes everywhere.
+
+A class is a combination of values of the factors: of the letter's shape, of the pen, of the ink and of the
+paper. Two classes may have the ink in common and differ in the slant, or the other way round: what tells the
+classes of a task apart differs from task to task. No factor is a class's own, and every drawing departs from
+its class in all of them: one drawing says little about which of its traits are those of its class.
+"""
+
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from fewset.data.images.drawing import (
+    ALONG,
+    BOW,
+    SIZE,
+    Key,
+    Plane,
+    Scalar,
+    bell,
+    clouds,
+    columns,
+    distance,
+    grain,
+    paint,
+    smooth,
+    uniform,
+)
+from fewset.data.images.store import SPLITS, write_store
+from fewset.runtime.progress import progress
+
+CLASSES = {"train": 120, "val": 40, "test": 40}
+ITEMS = 50  # of a class
+FACTORS = (
+    *("top", "foot", "bar", "tilt", "bow", "slant", "pen"),  # of the letter
+    *("red", "bright", "light", "warm", "ruled"),  # the first two of the ink, the others of the paper
+)
+
+# What makes the set hard. The values of classes are spread evenly from -1 to 1.
+_SPREAD = 0.5  # how far a drawing is from its class, in each factor
+_TREMOR, _SHIFT = 0.05, 0.1  # parts of the letter's half size; they mean nothing
+
+_SCALE = 9.0  # pixels from the middle of a letter to its edge
+
+# What a random number is for: the first part of its key, so that no two uses share a number.
+Use = IntEnum("Use", "CLASS ITEM TREMOR PLACE GRAIN CLOUDS", start=101)
+
+
+def class_values(seed: int, label: int) -> Float[np.ndarray, "factors"]:
+    """What a class is: its value in each factor."""
+    return 2 * uniform(len(FACTORS), Use.CLASS, seed, label) - 1
+
+
+def render(seed: int, label: int, items: Int[np.ndarray, "items"]) -> UInt8[np.ndarray, "items H W 3"]:
+    """Drawings of a class. Each depends on its own number alone, not on those rendered beside it."""
+    key = (seed, label, items)
+    values = class_values(seed, label) + _SPREAD * bell(len(FACTORS), Use.ITEM, *key)
+    top, foot, bar, tilt, bow, slant, pen, *colours = columns(values)
+    radius = 1.1 * np.maximum(1 + 0.4 * pen, 0.3)
+    ratio = distance(smooth(write(letter(top, foot, bar, tilt, bow, slant), radius, *key)))
+    return colour(ratio, radius, colours, *key)
+
+
+def letter(
+    top: Scalar, foot: Scalar, bar: Scalar, tilt: Scalar, bow: Scalar, slant: Scalar
+) -> Float[np.ndarray, "items 3 5 2"]:
+    """Two uprights and a bar between them, each of 5 control points: something from A over H to V."""
+    across = 2 * ALONG[:, 0] - 1
+    upper, lower = 0.6 + 0.3 * top, 0.6 + 0.3 * foot
+    upright = upper + ALONG[:, 0] * (lower - upper) + 0.3 * bow * BOW[:, 0]
+    height = 0.5 * bar
+    reach = upper + (1 + height) / 2 * (lower - upper)
+    x = np.concatenate([-upright, upright, reach * across], axis=1)
+    down = np.broadcast_to(across, upright.shape)
+    y = np.concatenate([down, down, height + 0.3 * tilt * across], axis=1)
+    return np.stack([x - 0.35 * slant * y, y], axis=-1)
+
+
+def write(
+    drawn: Float[np.ndarray, "items 3 5 2"], radius: Scalar, *key: Key
+) -> Float[np.ndarray, "items 3 5 3"]:
+    """The control points in pixels, with the radius of the pen. The hand is unsteady, the place too."""
+    tremor = bell(30, Use.TREMOR, *key).reshape(-1, 3, 5, 2)
+    place = bell(2, Use.PLACE, *key)[:, None, None]
+    points = SIZE / 2 + _SCALE * (drawn + _TREMOR * tremor + _SHIFT * place)
+    return np.concatenate([points, np.broadcast_to(radius, (len(points), 3, 5))[..., None]], axis=-1)
+
+
+def colour(ratio: Plane, radius: Scalar, values: list[Scalar], *key: Key) -> UInt8[np.ndarray, "items H W 3"]:
+    """The letter in its ink on its paper, which is lined across or down."""
+    red, bright, light, warm, ruled = values
+    dark = 0.25 + 0.1 * bright
+    lines = (np.arange(SIZE) // 2 % 2)[None, :, None]
+    across, down = np.maximum(ruled, 0) * lines, np.maximum(-ruled, 0) * lines.mT
+    tone = 0.75 + 0.08 * light - 0.1 * (across + down)
+    tone = tone + 0.1 * (clouds(3, Use.CLOUDS, *key) - 0.5) + 0.08 * (grain(Use.GRAIN, *key) - 0.5)
+    paper = (tone + 0.05 * warm, tone, tone - 0.05 * warm)
+    cover = np.clip((1 - ratio) * radius + 0.5, 0, 1)
+    return paint(paper, (dark + 0.12 * red, dark, dark - 0.12 * red), cover)
+
+
+def write_glyphs(path: Path, seed: int = 0) -> None:
+    """Render the whole set into a store at `path`: 200 classes, 10,000 images, some seconds."""
+    counts = [CLASSES[split] for split in SPLITS]
+    labels, items = np.indices((sum(counts), ITEMS)).reshape(2, -1)
+    with (
+        write_store(
+            path,
+            size=SIZE,
+            labels=labels,
+            class_names=[f"glyph{label:03}" for label in range(sum(counts))],
+            splits=np.repeat(np.arange(len(SPLITS)), counts)[labels],
+            source=f"generated by fewset.data.images.glyphs with seed {seed}",
+        ) as draft,
+        progress("glyphs", sum(counts)) as advance,
+    ):
+        for label in range(sum(counts)):
+            rows = labels == label
+            draft.images[rows] = render(seed, label, items[rows])
+            advance()
