@@ -115,7 +115,7 @@ class LabelStudio:
         """Predict tasks: one choice each."""
         posed = question(asked.label_config)
         photos = [Photo(_name(task), partial(self.read, task.data.get(posed.key))) for task in asked.tasks]
-        rows = await self.interface.rows(photos)
+        rows = await self.interface.rows(photos, thumbnails=False)
         return await run_in_threadpool(self._predictions, posed, rows)
 
     def _predictions(self, posed: Question, rows: Sequence[PhotoRow]) -> Predictions:

@@ -99,6 +99,9 @@ def check(answer: Any) -> None:
         return
     assert answer.headers["content-type"] == "application/json"
     said = answer.json()
+    for each in said.get("answers", []):  # of photos: what it is, or why that cannot be said
+        assert bool(each["problem"]) != bool(each["label"])
+        assert not {"/", "\\"} & set(each["name"])
     if answer.status_code >= 400:
         assert said["detail"]
         assert "Traceback" not in answer.text

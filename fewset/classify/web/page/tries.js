@@ -79,7 +79,7 @@ function createAnswer({ number, name }) {
       make("label", { for: `teach-${number}` }, "It is"),
       make("select", { id: `teach-${number}` }),
       make("button", {}, "Teach it"),
-      make("button", { type: "button", class: "quiet", "aria-label": `Put ${name} away`,
+      make("button", { type: "button", class: "quiet", "aria-label": `Put away ${name}`,
         onclick: () => page.act(() => send("/api/tried/forget", { photos: [number] })) }, "Put away")));
 }
 
