@@ -1,0 +1,139 @@
+"""The page, as somebody walks through it: every way to give photos, all that it shows, for everybody."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.helpers.browser import WAIT, add_class, axe_script, counted, drop, teach
+from tests.helpers.drawn import FRUIT, NONE, drawn
+
+# A browser, a server and an encoder at once: on a busy machine everything takes its time.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def drop_folders(page: Any, selector: str, folders: list[Path]) -> None:
+    """Drop folders of the disk as the system does, with what is in them."""
+    box = page.locator(selector).bounding_box()
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + 20}
+    data = {"items": [], "files": [str(folder) for folder in folders], "dragOperationsMask": 1}
+    session = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {"type": kind, "data": data, **place})
+    session.detach()
+
+
+def test_folders_are_dropped_and_photos_dragged(page: Any, fruit: Path) -> None:
+    drop_folders(page, "#classes", sorted((fruit / "photos").iterdir()))
+    counted(page, ".photos li", 15)
+    names = page.locator(".card input.name").evaluate_all("(all) => all.map((each) => each.value)")
+    assert sorted(names) == sorted(FRUIT)
+    page.get_by_role("button", name="apple-0.jpg: move or delete").drag_to(
+        page.get_by_role("region", name="Class pear")
+    )
+    page.get_by_role("region", name="Class pear").get_by_text("6 photos").wait_for()
+    expect(page.locator("body[aria-busy]")).to_have_count(0, timeout=WAIT)
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("region", name="Class apple").get_by_text("5 photos").wait_for()
+
+
+def test_what_it_knows_is_shown(page: Any, fruit: Path, tmp_path: Path) -> None:
+    """The interval, the weakest class, confusions, suspects, the picture with both kinds of prototypes."""
+    teach(page, fruit)
+    add_class(page, "red fruit")
+    for seed in range(3):  # a class that is another one
+        drawn(FRUIT["apple"], 900 + seed).save(tmp_path / f"red-{seed}.png")
+    drop(page, "section[aria-label='Class red fruit']", sorted(tmp_path.glob("red-*.png")))
+    counted(page, ".photos li", 18)
+    trust = page.locator("#trust-body")
+    assert "18 photos: between" in trust.locator(".headline").inner_text()
+    assert trust.get_by_role("heading", name="Taken for another").count() == 1
+    assert "red fruit taken for apple" in trust.inner_text()
+    assert trust.get_by_role("heading", name="Suspicious photos").count() == 1
+    weakest = trust.locator(".advice strong").inner_text()
+    card = page.get_by_role("region", name=f"Class {weakest}", exact=True)
+    assert card.get_by_text("Another photo of this class would help most.").is_visible()
+    picture = page.locator("#picture svg")
+    for mark in ("circle.before", "path.after", "line.adaptation"):
+        assert picture.locator(mark).count() == 4, mark
+    assert picture.locator(".photo-mark").count() == 18
+    moved = picture.locator("line.adaptation").evaluate_all(
+        "(all) => all.map((each) => Math.hypot(each.x2.baseVal.value - each.x1.baseVal.value,"
+        " each.y2.baseVal.value - each.y1.baseVal.value))"
+    )
+    assert max(moved) > 1
+    picture.locator(".photo-mark").first.dispatch_event("click")  # others may lie upon it
+    assert page.get_by_role("dialog").is_visible()
+
+
+@pytest.mark.parametrize(
+    ("address", "button", "words"),
+    [
+        ("**/api/downloads/classifier", "Download classifier", "The download is being made…"),
+        ("**/api/state", "Undo", "It is learning…"),
+    ],
+)
+def test_long_work_is_told_of(page: Any, fruit: Path, address: str, button: str, words: str) -> None:
+    """As long as the server takes its time."""
+    teach(page, fruit)
+    page.route(address, lambda _: None)  # the request waits
+    page.get_by_role("button", name=button).click()
+    page.get_by_text(words).wait_for()
+    page.unroute(address)  # and goes on
+    expect(page.locator("#working.shown")).to_have_count(0, timeout=WAIT)
+    expect(page.get_by_text(words)).to_have_count(0, timeout=WAIT)
+
+
+def test_axe_finds_nothing_in_any_state(page: Any, server: str, fruit: Path, tmp_path: Path) -> None:
+    """Nothing that axe-core knows to shut somebody out, light and dark, wide and on a phone."""
+    script = axe_script(tmp_path)
+    found: dict[str, list[str]] = {}
+
+    def look(state: str) -> None:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            if not page.evaluate("'axe' in window"):
+                page.evaluate(script)  # as a script of the page it would be refused
+            for violation in page.evaluate("axe.run(document)")["violations"]:
+                places = [node["html"][:120] for node in violation["nodes"]]
+                found.setdefault(f"{state}, {scheme}", []).append(f"{violation['id']}: {places}")
+
+    look("empty")
+    add_class(page, "stone")
+    look("one class without photos")
+    teach(page, fruit)
+    look("taught")
+    (tmp_path / "letter.jpg").write_text("dear reader")
+    drawn(FRUIT["apple"], 41).save(tmp_path / "wrong.png")
+    drop(
+        page,
+        "section[aria-label='Class pear']",
+        [tmp_path / "wrong.png", fruit / "photos" / "pear" / "pear-0.jpg"],
+    )
+    counted(page, ".photos li", 17)
+    drawn(NONE, 3).save(tmp_path / "carrot.png")
+    page.expected.append(
+        "error: Failed to load resource: the server responded with a status of 400 (Bad Request)"
+    )
+    tried = [tmp_path / "letter.jpg", tmp_path / "carrot.png", fruit / "new" / "new pear.png"]
+    page.locator("#try-files").set_input_files([str(file) for file in tried])
+    counted(page, "#answers > li", 2)
+    assert page.get_by_role("alert").is_visible()
+    assert page.get_by_role("heading", name="Suspicious photos").count() == 1
+    assert page.get_by_role("heading", name="Copies of one photo").count() == 1
+    look("suspects, copies, answers and a problem")
+    page.get_by_role("button", name="wrong.png, looks like apple: move or delete").click()
+    look("the dialog of a photo")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Camera…", exact=True).click()
+    page.get_by_role("button", name="Keep this photo").wait_for()
+    look("the camera")
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 360, "height": 740})
+    look("a phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.goto(f"{server}docs")
+    page.get_by_text("POST /api/classify").wait_for()
+    look("the description of the interface")
+    assert found == {}
