@@ -130,29 +130,29 @@ def _child(words: Sequence[str], place: Path) -> int:
 
 def kill_and_compare(name: str, place: Path, folder: Path, kills: int, rng: Random) -> Iterator[list[float]]:
     """Do a job with so many kills in all, at most three in one go; yields the moments of each go's kills."""
-    job = JOBS[name]
-    whole = shutil.copytree(place, folder / f"{name}-whole")
-    seconds = run(job.words, whole)
-    expected = tree_of(whole / job.makes)
-    shutil.rmtree(whole)
+    job, at_work = JOBS[name], folder / "at work"  # always the same: paths are recorded
+    shutil.copytree(place, at_work)
+    seconds = run(job.words, at_work)
+    expected = tree_of(at_work / job.makes)
+    shutil.rmtree(at_work)
     while kills > 0:
-        stopped = shutil.copytree(place, folder / f"{name}-stopped")
+        shutil.copytree(place, at_work)
         moments: list[float] = []
         for _ in range(_TRIES):
             moment = rng.uniform(0, seconds)
             try:
-                run(job.words, stopped, moment)
+                run(job.words, at_work, moment)
             except KilledError:
                 moments.append(round(moment, 3))
                 if len(moments) == min(3, kills) or rng.random() < 0.5:
                     break
             else:  # it was done sooner
-                shutil.rmtree(stopped)
-                shutil.copytree(place, stopped)
+                shutil.rmtree(at_work)
+                shutil.copytree(place, at_work)
                 moments = []
-        run(job.words, stopped)
-        check_same(expected, tree_of(stopped / job.makes), left_over(stopped))
-        shutil.rmtree(stopped)
+        run(job.words, at_work)
+        check_same(expected, tree_of(at_work / job.makes), left_over(at_work))
+        shutil.rmtree(at_work)
         if not moments:
             raise AssertionError(f"{name} could not be killed: it takes {seconds:.3f} s")
         kills -= len(moments)
@@ -221,6 +221,7 @@ def kill_jobs(place: Path, folder: Path, kills: int, seed: int) -> tuple[Counter
                 done[name] += len(moments)
                 print(f"{name}: killed after {', '.join(f'{moment:.2f} s' for moment in moments)}: as before")
         except AssertionError as error:
+            shutil.rmtree(folder / "at work", ignore_errors=True)
             wrong.append(f"{name}: {error}")
             print(wrong[-1])
     return done, wrong

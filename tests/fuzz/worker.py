@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ def serve(room: Room, seed: int) -> None:
     faulthandler.enable()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever else is printed goes to the log
-    warnings.simplefilter("default")
     readers = load_readers()
     room.enter()
     watch = Watch([str(room.root), str(caches(room))]).install()

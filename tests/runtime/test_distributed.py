@@ -124,7 +124,7 @@ loop.CHECKPOINT_SECONDS = 0.0
 distributed.BEAT, distributed.SILENCE = 0.2, 3.0
 step = loop.train_step
 def stops(stage, number):
-    if distributed.rank() == 1 and number == 7:
+    if distributed.rank() == {rank} and number == 7:
         Path(sys.argv[0]).with_suffix(".pid").write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.{signal})
     return step(stage, number)
@@ -134,14 +134,15 @@ cli.main()
 
 
 @pytest.mark.usefixtures("tiny_set")
-def test_a_process_that_dies_ends_the_run_and_another_number_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rank", [0, 1], ids=["the main process", "another"])
+def test_a_process_that_dies_ends_the_run_and_another_number_goes_on(rank: int, tmp_path: Path) -> None:
     given = recipe(epochs=2, tasks_per_epoch=10, tasks_per_step=2, freeze_batchnorm=True, augment=["flip"])
     file, script, out = tmp_path / "feat.toml", tmp_path / "dying.py", tmp_path / "runs" / "feat"
     file.write_text(recipe_text(given))
-    script.write_text(DYING.format(signal="SIGKILL"))
+    script.write_text(DYING.format(signal="SIGKILL", rank=rank))
     done = torchrun(2, script, "train", file, "--out", out)
     assert done.returncode != 0
-    assert "error: process 0 of 2 stops: " in done.stderr
+    assert f"error: process {1 - rank} of 2 stops: " in done.stderr
     assert "--resume" in done.stderr
     assert RunDirectory(out).state == "unfinished"
     assert not list(out.rglob("*.partial"))
@@ -161,7 +162,7 @@ def test_a_process_that_dies_ends_the_run_and_another_number_goes_on(tmp_path: P
 @pytest.mark.usefixtures("tiny_set")
 def test_a_process_that_hangs_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "feat.toml").write_text(recipe_text(recipe(epochs=1, tasks_per_epoch=20, tasks_per_step=2)))
-    (tmp_path / "dying.py").write_text(DYING.format(signal="SIGSTOP"))
+    (tmp_path / "dying.py").write_text(DYING.format(signal="SIGSTOP", rank=1))
     words = tmp_path / "dying.py", "train", tmp_path / "feat.toml", "--out", tmp_path / "feat"
     with launched(2, *words) as process:
         assert process.stderr is not None
