@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.extras import import_extra, imports
 
 FORMAT = 1
+TABLES = (64, 640)  # numbers in a row: those of the ConvNet and of ResNet-12
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
 Record = dict[str, Any]
 
@@ -59,11 +60,13 @@ def bench_evaluate(
     query: int = 15,
     tasks: int = 10_000,
     published_tasks: int = 10,
+    plain_tasks: int = 500,
 ) -> Record:
     """Score tasks by this engine and in the published way, with the same weights, on the same tasks.
 
     The published way is measured on `published_tasks` in each repetition and extrapolated to all `tasks`.
-    The model is that of a `run`, where one is given.
+    The model is that of a `run`, where one is given. On tables of embeddings `fewset.evaluate` is compared
+    with a plain loop over tasks, measured on `plain_tasks` in each repetition, with one thread.
     """
     repetitions = setup.repetitions
     measured = (repetitions + 1) * published_tasks
@@ -82,7 +85,8 @@ def bench_evaluate(
         },
     )
     share = tasks / published_tasks
-    record["part"], record["options"] = "evaluate", {**options, "published_tasks": published_tasks}
+    record["part"] = "evaluate"
+    record["options"] = {**options, "published_tasks": published_tasks, "plain_tasks": plain_tasks}
     record["ratios"] = [
         _ratio(
             f"published way / this engine, {tasks:,} tasks",
@@ -110,6 +114,32 @@ def bench_evaluate(
         f"both scored {agreement['tasks']} tasks alike: {agreement['different']} accuracies differ, by one "
         "query at most",
     ]
+    tables = _bench_tables(setup, tasks, plain_tasks, way=way, shot=shot, query=query)
+    for key in ("sides", "ratios", "facts"):
+        record[key] += tables[key]
+    return record
+
+
+def _bench_tables(setup: Setup, tasks: int, plain_tasks: int, **sizes: int) -> Record:
+    """`fewset.evaluate` on tables of embeddings against a plain loop over tasks, one thread each."""
+    sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
+    for dim in TABLES:
+        sides[f"fewset.evaluate, {dim} numbers"] = ("table", {"dim": dim, "each": tasks, **sizes}, True)
+        plain = {"dim": dim, "each": plain_tasks, **sizes}
+        sides[f"plain loop over tasks, {dim} numbers"] = ("plain table", plain, False)
+    measured, record = _measure(setup, sides, threads=1)
+    record["ratios"], record["facts"] = [], []
+    for dim, ours, theirs in zip(TABLES, measured[::2], measured[1::2], strict=True):
+        share = tasks / plain_tasks
+        ratios = [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(ours, theirs, strict=True)]
+        record["ratios"].append(
+            _ratio(f"plain loop over tasks / fewset.evaluate, {dim} numbers, one thread", ratios)
+        )
+        means = [fmean(one[0]["accuracies"]) for one in (ours, theirs)]
+        record["facts"].append(
+            f"{tasks:,} tasks on a table of {dim} numbers take {_median(ours):.2f} s with one thread "
+            f"(accuracy {100 * means[0]:.1f} %; {100 * means[1]:.1f} % in {plain_tasks} of the plain loop)"
+        )
     return record
 
 

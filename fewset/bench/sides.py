@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from fewset.bench.photo_sides import SEED, Fit, Rows, write_photographs
 from fewset.bench.serve_side import Serve
+from fewset.bench.table_sides import PlainTable, Table
 from fewset.bench.workers import Repetition
 from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
@@ -241,6 +242,8 @@ class Import:
 SIDES: dict[str, Callable[..., Any]] = {
     "engine": Engine,
     "published": Published,
+    "table": Table,
+    "plain table": PlainTable,
     "training": Training,
     "input": Input,
     "import": Import,

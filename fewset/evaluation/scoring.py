@@ -21,7 +21,9 @@ from fewset.tasks.spec import TaskSpec
 Classify = Callable[[Tensor, Tensor], Tensor]
 """Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a TaskModel does it."""
 
-_CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
+_CHUNK_NUMBERS = 2**20  # embedding numbers gathered at once: 4 MB, which stays in the cache
+_FAR = 100.0  # squared distance of a table's mean from 0, in variances: two digits of seven are lost
+_LOOKED_AT = 1000  # rows of a table that tell its variance
 
 
 def evaluate(
@@ -119,6 +121,7 @@ def score_tasks(
     `draw` gives the rows of other tasks than those of the specification, by their first and last number.
     """
     per_task = np.empty(spec.tasks, dtype=np.float32)
+    decide = _decision(classify, features)
     # Drawing a task takes a few numbers for each item of its classes.
     numbers = spec.way * max((spec.shot + spec.query) * features.shape[1], 4 * index.rows.shape[1])
     for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
@@ -127,9 +130,24 @@ def score_tasks(
         else:
             rows = draw(first, last)
         support, query, query_labels = (each.to(features.device) for each in rows)
-        logits = classify(features[support], features[query])
-        per_task[first:last] = task_accuracy(logits, query_labels).cpu().numpy()
+        scores = decide(_gather(features, support), _gather(features, query))
+        per_task[first:last] = task_accuracy(scores, query_labels).cpu().numpy()
     return Score.of(per_task)
+
+
+def _decision(classify: Classify, features: Shaped[Tensor, "items D"]) -> Classify:
+    """What gives the same decisions in less time, where a model has that and it is exact enough here."""
+    rank: Classify | None = getattr(classify, "rank", None)
+    if rank is None or not features.is_floating_point():
+        return classify
+    centre = features.mean(dim=0)
+    spread = (features[:: max(1, len(features) // _LOOKED_AT)] - centre).square().mean()
+    return rank if centre.square().mean() <= _FAR * spread else classify
+
+
+def _gather(features: Shaped[Tensor, "items D"], rows: Int[Tensor, "*batch"]) -> Shaped[Tensor, "*batch D"]:
+    """`features[rows]`, in a third of the time."""
+    return features.index_select(0, rows.reshape(-1)).view(*rows.shape, features.shape[1])
 
 
 def task_chunks(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -25,6 +26,18 @@ def negative_squared_euclidean(
     return 2 * products - query.square().sum(-1, keepdim=True) - items.square().sum(-1).unsqueeze(-2)
 
 
+def euclidean_ranking(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D"]) -> Float[Tensor, "T M S"]:
+    """-|q - p|² / 2 less what all items of a query have in common, -|q - o|² / 2 at the items' mean o.
+
+    It ranks the items of each query alike and leaves the queries as they are: a third of the time where there
+    are many numbers. For queries that lie far from 0 by their own differences it is less exact.
+    """
+    origin = items.mean(dim=-2, keepdim=True)
+    away = items - origin
+    offset = ((origin + away / 2) * away).sum(-1).unsqueeze(-2)
+    return torch.baddbmm(offset, query, away.mT, beta=-1)
+
+
 def cosine(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D"]) -> Float[Tensor, "T M S"]:
     """The cosine of the angle, both sides normalised."""
     return F.normalize(query, dim=-1) @ F.normalize(items, dim=-1).mT
@@ -43,6 +56,10 @@ SIMILARITIES: dict[str, Similarity] = {
     "cosine": cosine,
     "one-sided-cosine": one_sided_cosine,
 }
+
+
+RANKINGS: dict[Similarity, Similarity] = {negative_squared_euclidean: euclidean_ranking}
+"""What ranks the items of a query as a similarity does, where something does so in less time."""
 
 
 def find_similarity(name: str) -> Similarity:

@@ -26,7 +26,9 @@ def hash_keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:
     with np.errstate(over="ignore"):
         for part in parts:
             state = state + np.asarray(part).astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
-            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            state = state ^ (state >> np.uint64(31))
+            state ^= state >> np.uint64(30)
+            state *= np.uint64(0xBF58476D1CE4E5B9)
+            state ^= state >> np.uint64(27)
+            state *= np.uint64(0x94D049BB133111EB)
+            state ^= state >> np.uint64(31)
     return np.asarray(state)

@@ -48,6 +48,7 @@ class ClassIndex:
         )
         self.shots, self.queries = self.may_support.sum(axis=1), self.may_query.sum(axis=1)
         self.two_roles = self.may_support is not self.may_query
+        self.full = bool(self.may_query.all())  # each class has as many items, and each may be a query
         origin = items if origins is None else np.unique(origins, return_inverse=True)[1]
         class_of = np.zeros(origin.max(initial=-1) + 1, dtype=np.int64)
         class_of[origin] = inverse
@@ -146,8 +147,11 @@ def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
         queries = _smallest(np.where(free, keys, _LAST), spec.query)
         chosen = np.concatenate([shots, queries], axis=-1)
     else:  # the same in one draw
-        chosen = _smallest(np.where(index.may_query[classes], keys, _LAST), spec.shot + spec.query)
-    return np.take_along_axis(index.rows[classes], chosen, axis=-1)
+        if not index.full:
+            keys = np.where(index.may_query[classes], keys, _LAST)
+        chosen = _smallest(keys, spec.shot + spec.query)
+    rows: np.ndarray = index.rows[classes[..., None], chosen]
+    return rows
 
 
 def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
@@ -235,7 +239,16 @@ def _item_keys(
 
 
 def _smallest(keys: UInt64[np.ndarray, "*batch n"], count: int) -> Int[np.ndarray, "*batch count"]:
-    """The positions of the `count` smallest keys of each row, in the order of the keys."""
-    part = np.argpartition(keys, min(count, keys.shape[-1] - 1), axis=-1)[..., :count]
-    order = np.argsort(np.take_along_axis(keys, part, axis=-1), axis=-1)
-    return np.take_along_axis(part, order, axis=-1)
+    """The positions of the `count` smallest keys of each row, in the order of the keys.
+
+    NumPy finds the largest of them far sooner than their positions, and then these by comparing.
+    """
+    last = np.partition(keys, count - 1, axis=-1)[..., count - 1 : count]
+    places = np.flatnonzero(keys <= last)
+    if places.size != last.size * count:  # equal keys, which hashes hardly ever are
+        first: np.ndarray = np.argsort(keys, axis=-1, kind="stable")[..., :count]
+        return first
+    places = places.reshape(*keys.shape[:-1], count)
+    order = np.argsort(keys.reshape(-1)[places], axis=-1)
+    found: np.ndarray = np.take_along_axis(places, order, axis=-1) % keys.shape[-1]
+    return found

@@ -45,10 +45,12 @@ def bench(part: str, out: Path, *options: str) -> dict:
 
 @pytest.mark.slow
 def test_every_part_gives_a_record_and_the_page_shows_them(tiny_set: ImageSet, tmp_path: Path) -> None:
-    sizes = ("--way", "3", "--query", "5", "--tasks", "17", "--published-tasks", "3", *TINY)
+    counts = ("--tasks", "17", "--published-tasks", "3", "--plain-tasks", "2")
+    sizes = ("--way", "3", "--query", "5", *counts, *TINY)
     records = tmp_path / "performance"
     record = bench("evaluate", records / "evaluate.json", *sizes)
-    assert [side["images"] for side in record["sides"]] == [len(tiny_set.select("test").rows), 3 * 3 * 6]
+    embedded, tables = len(tiny_set.select("test").rows), [17 * 3 * 6, 2 * 3 * 6]
+    assert [side["images"] for side in record["sides"]] == [embedded, 3 * 3 * 6, *tables, *tables]
     assert record["agreement"]["tasks"] == 6
     record = bench("data", records / "data.json", "--images", "5", "--batch", "7", *TINY)
     assert [side["images"] for side in record["sides"]] == [7, 7, 5]
@@ -56,7 +58,12 @@ def test_every_part_gives_a_record_and_the_page_shows_them(tiny_set: ImageSet, t
     page = make_page(records)
     assert page == tmp_path / "performance.md"
     make_page(records, check=True)
-    for words in ("published way / this engine", "import of JPEG files", "both scored 6 tasks alike"):
+    for words in (
+        "published way / this engine",
+        "plain loop over tasks / fewset.evaluate, 640 numbers",
+        "import of JPEG files",
+        "both scored 6 tasks alike",
+    ):
         assert words in page.read_text()
     page.write_text(page.read_text().replace("MiB", "GiB"))
     with pytest.raises(UserError, match="make it anew"):

@@ -114,3 +114,16 @@ def test_pixels_are_scored_as_they_are() -> None:
     assert 0 <= evaluate(model, pixels, labels, spec).mean <= 1
     with pytest.raises(UserError, match="767 numbers a row, and the input of this model has 768"):
         evaluate(model, pixels[:, 1:], labels, spec)
+
+
+def test_tasks_are_scored_by_what_ranks_in_less_time_where_it_is_exact() -> None:
+    """Far from 0 the ranking would lose what tells the classes apart, so the logits themselves decide."""
+    features, labels = table()
+    near, far = (features.float() + offset for offset in (0.0, 2.0**12))
+    model, asked = model_with("identity").float(), []
+    model.head.rank = lambda *given: asked.append(1) or PrototypeHead.rank(model.head, *given)
+    scores = [evaluate(model, each, labels, SPEC) for each in (near, far)]
+    assert len(asked) == 1
+    exact = evaluate(model.double(), far.double(), labels, SPEC)
+    np.testing.assert_array_equal(scores[1].per_task, exact.per_task)
+    np.testing.assert_array_equal(scores[0].per_task, evaluate(model, near.double(), labels, SPEC).per_task)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.models.similarity import SIMILARITIES, cosine, negative_squared_euclidean, one_sided_cosine
+from fewset.models.similarity import (
+    RANKINGS,
+    SIMILARITIES,
+    cosine,
+    negative_squared_euclidean,
+    one_sided_cosine,
+)
 
 TASKS, QUERIES, ITEMS, DIM = 2, 5, 3, 7
 
@@ -70,3 +76,10 @@ def test_distances_far_from_the_origin_are_exact():
     query, items = (values.float() + 100 for values in inputs())
     exact = naive(lambda q, p: -sum((x - y) ** 2 for x, y in zip(q, p, strict=True)), query, items)
     np.testing.assert_allclose(negative_squared_euclidean(query, items).numpy(), exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("similarity", RANKINGS, ids=lambda similarity: similarity.__name__)
+def test_a_ranking_differs_from_its_similarity_by_what_the_items_of_a_query_share(similarity) -> None:
+    query, items = inputs()
+    between = similarity(query, items) / 2 - RANKINGS[similarity](query, items)
+    torch.testing.assert_close(between, between[..., :1].expand_as(between))

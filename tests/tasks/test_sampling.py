@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewset.runtime.errors import UserError
+from fewset.tasks import sampling
 from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.labels import shuffled_labels
@@ -303,3 +304,9 @@ def test_a_task_of_more_ways_begins_with_the_task_of_fewer() -> None:
     ):
         few, many = (sample(index, TaskSpec(way, 2, 3, 11), 0, 11) for way in (3, 6))
         np.testing.assert_array_equal(many[:, :3], few)
+
+
+def test_of_equal_keys_the_first_are_taken() -> None:
+    keys = np.array([[3, 1, 1, 1, 2], [5, 4, 3, 2, 1]], dtype=np.uint64)
+    assert sampling._smallest(keys, 2).tolist() == [[1, 2], [4, 3]]
+    assert sampling._smallest(keys, 5).tolist() == [[1, 2, 3, 4, 0], [4, 3, 2, 1, 0]]

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.similarity import find_similarity
+from fewset.models.similarity import RANKINGS, find_similarity
 from fewset.tasks.episode import prototypes
 
 
@@ -25,3 +25,12 @@ class PrototypeHead(SimilarityHead):
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
         return self.similarity(query, prototypes(support, mask)) / self.temperature
+
+    def rank(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        """Numbers in the order of a query's logits, in less time."""
+        return RANKINGS.get(self.similarity, self.similarity)(query, prototypes(support, mask))

@@ -209,3 +209,11 @@ def test_temperature_flattens_the_probabilities(name, options):
 def test_refuses_a_temperature_that_is_not_positive(name, options, temperature):
     with pytest.raises(UserError, match=r"temperature is .* expected a number above 0"):
         HEADS[name](DIM, **options, temperature=temperature)
+
+
+@parametrize([(name, options) for name, options in VARIANTS if hasattr(HEADS[name], "rank")])
+@pytest.mark.parametrize("mask", [None, uneven_mask()], ids=["even", "uneven"])
+def test_ranks_as_its_logits_do(name, options, mask):
+    head, (support, query) = build(name, options), inputs()
+    ranked, logits = head.rank(support, query, mask), head(support, query, mask)
+    assert torch.equal(ranked.argsort(dim=-1), logits.argsort(dim=-1))
