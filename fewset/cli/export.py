@@ -60,7 +60,7 @@ def export(
     as_file = out is not None and out.suffix.lower() == ".onnx"
     if out is None and web is None:
         raise UserError("there is nothing to write; give -o FILE.onnx, -o DIR or --web DIR")
-    if out is not None and web is not None and out.resolve() == web.resolve():
+    if out is not None and web is not None and out.absolute() == web.absolute():
         raise UserError(f"-o and --web are both {out}; choose two folders")
     if joined and out is None:
         raise UserError("--joined says what is written to -o; give -o FILE.onnx or -o DIR")

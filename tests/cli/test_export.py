@@ -122,6 +122,17 @@ def test_what_is_there_is_not_overwritten(classifier: Path, tmp_path: Path) -> N
     assert out.stat().st_size > 1000
 
 
+def test_what_cannot_be_replaced_is_refused(
+    classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert "is the working directory, which cannot be replaced" in fail("export", classifier, "-o", ".")
+    (tmp_path / "link").symlink_to("nowhere")
+    refused = fail("export", classifier, "-o", tmp_path / "link", "--force")
+    assert "is a link, which cannot be replaced; choose another name" in refused
+
+
 def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.fewset").write_text("dear reader")
     for name, reason in {

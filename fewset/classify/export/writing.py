@@ -91,6 +91,9 @@ class ModelExport:
 def check_target(path: Path, *, directory: bool, force: bool) -> None:
     """Refuse, before the work, what is there already; with `force` only what is not an export."""
     check_output(path, directory=directory)
+    if path.is_symlink() or path.absolute() == Path.cwd():
+        what = "a link" if path.is_symlink() else "the working directory"
+        raise UserError(f"{path} is {what}, which cannot be replaced; choose another name")
     if not path.exists() or (directory and not any(path.iterdir())):
         return
     if not force:
