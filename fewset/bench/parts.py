@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -12,14 +12,19 @@ import numpy as np
 from fewset.bench.workers import Repetition, Worker, take_turns
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import command_line
+from fewset.models.about import about_of
 from fewset.models.encoders import DEFAULT
+from fewset.models.heads import HEADS
 from fewset.runtime.devices import device_name, pick_device
-from fewset.runtime.errors import UserError
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.extras import import_extra, imports
 
 FORMAT = 1
 TABLES = (64, 640)  # numbers in a row: those of the ConvNet and of ResNet-12
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
+ITERATIVE = ("cosine_layer", "laplacian_shot", "leo", "logistic", "pt_map", "semi_prototype", "svm", "tim")
+LARGE = ("ridge", "pt_map", "tim", "laplacian_shot")
+"""The heads that are timed with larger rows, too."""
 Record = dict[str, Any]
 
 
@@ -296,6 +301,55 @@ def bench_serve(
     return record
 
 
+def bench_methods(
+    setup: Setup,
+    *,
+    heads: Sequence[str] = (),
+    dim: int = 64,
+    large: int = 640,
+    way: int = 5,
+    shot: int = 1,
+    query: int = 15,
+    tasks: int = 10_000,
+    plain_tasks: int = 30,
+) -> Record:
+    """Every head (or these) on many tasks at once, against one task after another; a few with larger rows.
+
+    One task after another is measured on `plain_tasks` in each repetition and extrapolated to all `tasks`.
+    """
+    chosen = heads or [name for name, head in HEADS.items() if about_of(head).takes == "embeddings"]
+    for name in chosen:
+        refuse_unknown("head", name, HEADS)
+    size = {"device": str(pick_device(setup.device)), "way": way, "shot": shot, "query": query}
+    record: Record = {"sides": []}
+    ratios = []
+    for name in chosen:
+        options = {"head": name, "dim": dim, **size}
+        (many, single), measured = _measure(
+            setup,
+            {
+                f"{name}, this engine": ("many tasks", {**options, "tasks": tasks}, True),
+                f"{name}, one task at a time": ("one by one", {**options, "tasks": plain_tasks}, False),
+            },
+        )
+        record = {**measured, "sides": record["sides"] + measured["sides"]}
+        share = tasks / plain_tasks
+        kind = "iterative" if name in ITERATIVE else "closed form"
+        values = [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(many, single, strict=True)]
+        ratios.append(_ratio(f"{name} ({kind}), one task at a time / this engine", values))
+    facts = []
+    for name in (name for name in LARGE if name in chosen):
+        options = {"head": name, "dim": large, **size, "tasks": tasks}
+        side = {f"{name}, {large} numbers, this engine": ("many tasks", options, True)}
+        (many,), measured = _measure(replace(setup, repetitions=1), side)
+        record["sides"] = record["sides"] + measured["sides"]
+        facts.append(f"{tasks:,} tasks of {name} with rows of {large} numbers take {_median(many):.1f} s")
+    record["part"] = "methods"
+    record["options"] = {"heads": list(chosen), "dim": dim, "large": large, **size, "tasks": tasks}
+    record["ratios"], record["facts"] = ratios, facts
+    return record
+
+
 def _row_difference(measured: dict[str, list[Repetition]]) -> float:
     """The largest difference between what the sides give for one image: rounding, or a defect."""
     rows = np.array([one["row"] for side in measured.values() for one in side])
@@ -379,4 +433,5 @@ PARTS: dict[str, Callable[..., Record]] = {
     "data": bench_data,
     "classify": bench_classify,
     "serve": bench_serve,
+    "methods": bench_methods,
 }

@@ -107,6 +107,9 @@ def _title(record: Record) -> str:
     options = record["options"]
     if "encoder" in options:
         return f"{record['part']}: {options['encoder']}"
+    if "heads" in options:
+        tasks = f"{options['tasks']:,} {options['way']}-way {options['shot']}-shot tasks"
+        return f"{record['part']}: {tasks}, rows of {options['dim']} numbers"
     model = options.get("run") or options["backbone"]
     size = f", {options['size']} px" if options["size"] else ""
     return f"{record['part']}: {model} on {options['data']}{size}"

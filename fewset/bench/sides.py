@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from fewset.bench.method_sides import ManyTasks, OneByOne
 from fewset.bench.photo_sides import SEED, Fit, Rows, write_photographs
 from fewset.bench.serve_side import Serve
 from fewset.bench.table_sides import PlainTable, Table
@@ -250,4 +251,6 @@ SIDES: dict[str, Callable[..., Any]] = {
     "rows": Rows,
     "fit": Fit,
     "serve": Serve,
+    "many tasks": ManyTasks,
+    "one by one": OneByOne,
 }

@@ -153,6 +153,31 @@ def serve(
 
 
 @commands.command()
+@options_of(_measure)
+def methods(
+    heads: Annotated[
+        list[str] | None, typer.Option("--head", help="One head, default: all on embeddings; repeatable.")
+    ] = None,
+    dim: Annotated[int, typer.Option(min=2, help="Numbers a row.")] = 64,
+    large: Annotated[int, typer.Option(min=2, help="Numbers a row of the heads that are timed again.")] = 640,
+    way: Annotated[int, typer.Option(min=2, help="Classes in a task.")] = 5,
+    shot: Annotated[int, typer.Option(min=1, help="Labelled items a class.")] = 1,
+    query: Annotated[int, typer.Option(min=1, help="Queries a class.")] = 15,
+    tasks: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 10_000,
+    plain_tasks: Annotated[
+        int, typer.Option(min=1, help="Tasks in a repetition one at a time; it is extrapolated.")
+    ] = 30,
+    **shared: Any,
+) -> None:
+    """Every method on thousands of tasks at once, against one task at a time.
+
+    Example: `fewset bench methods --out docs/performance/methods.json`
+    """
+    own = {"heads": tuple(heads or ()), "dim": dim, "large": large, "way": way, "shot": shot, "query": query}
+    _measure("methods", {**own, "tasks": tasks, "plain_tasks": plain_tasks}, **shared)
+
+
+@commands.command()
 def page(
     directory: Annotated[Path, typer.Argument(help="The records.")] = Path("docs/performance"),
     check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,

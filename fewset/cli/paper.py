@@ -19,6 +19,7 @@ from fewset.cli.start import start
 from fewset.runtime.errors import UserError, refuse_unknown
 
 PANEL = "Paper"
+METHODS = "methods"
 commands = typer.Typer()
 
 
@@ -57,9 +58,11 @@ def _study(
         table = make_table("name", "what it shows")
         for each, study in studies.items():
             table.add_row(each, (study.__doc__ or "").splitlines()[0])
+        if not ablations:
+            table.add_row(METHODS, "Every method on one set of embeddings.")
         console.print(table)
         return
-    refuse_unknown("study", name, studies)
+    refuse_unknown("study", name, studies if ablations else (*studies, METHODS))
     file = out / name / f"{name}.json"
     pictures: list[Path] = []
     if not draw:
@@ -82,10 +85,13 @@ def paper(
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Low-shot: a table of features; default: the set as its backbone embeds it."),
+        typer.Option(help="A table of features; low-shot's default: the set as its backbone embeds it."),
     ] = None,
     draw: Annotated[
         bool, typer.Option("--draw", help="Only draw what the study's file already holds.")
+    ] = False,
+    times: Annotated[
+        bool, typer.Option("--times", help="Methods: measure how long each takes, too.")
     ] = False,
     **options: Any,
 ) -> None:
@@ -93,11 +99,64 @@ def paper(
 
     Example: `fewset paper transductive --on strokes`
     """
-    if features is not None and name != "low-shot":
+    if features is not None and name not in ("low-shot", METHODS):
         raise UserError(
-            f"--features is not an option of {name or 'the list'}; leave it out, or take low-shot"
+            f"--features is not an option of {name or 'the list'}; leave it out, or take low-shot or methods"
         )
-    _study(False, name, features, draw, **options)
+    if times and name != METHODS:
+        raise UserError(f"--times is an option of {METHODS} alone; leave it out")
+    if name == METHODS:
+        _methods(features, draw, times, **options)
+    else:
+        _study(False, name, features, draw, **options)
+
+
+def _methods(
+    features: str | None,
+    draw: bool,
+    times: bool,
+    *,
+    on: str,
+    overrides: list[str] | None,
+    runs: Path,
+    out: Path,
+    tasks: int | None,
+    device: str,
+    log_to: list[str] | None,
+    plugin: list[Path] | None,
+) -> None:
+    """Every method on one set of embeddings: a study of heads rather than of recipes."""
+    start(plugin)
+    from fewset.data.features.table import list_features
+    from fewset.paper.method_tables import methods_tables, render_methods
+    from fewset.report.tables import plain_text
+    from fewset.runtime.devices import pick_device
+
+    if (on, overrides, runs, log_to) != ("strokes", None, RUNS, None):
+        raise UserError(
+            "methods are compared on a table of features; leave out --on, --set, --runs and --log-to"
+        )
+    if features is None:
+        there = ", ".join(list_features()) or "none yet"
+        raise UserError(
+            f"name a table of features with --features (here: {there}); `fewset embed RUN --val --out "
+            "FILE.npz` and `fewset data import features FILE.npz` make one"
+        )
+    place = out / METHODS / features
+    if not draw:
+        from fewset.paper.method_embeddings import Embeddings
+        from fewset.paper.method_measure import measure_methods, time_methods
+        from fewset.paper.method_rows import method_rows
+
+        embeddings, rows = Embeddings.open(features, pick_device(device)), method_rows()
+        with resumable("the same command goes on from here"):
+            record = measure_methods(rows, embeddings, place, tasks or 10_000, echo)
+            if times:
+                time_methods(rows, embeddings, record, place, echo)
+    written = render_methods(place)
+    for shown in methods_tables(place):
+        echo(plain_text(shown))
+    echo("written: " + ", ".join(str(path) for path in written))
 
 
 @commands.command()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewset.bench.method_sides import ManyTasks, OneByOne
 from fewset.bench.parts import _agreement, _ratio
 from fewset.bench.records import make_page, performance_page
 from fewset.bench.sides import SIDES, PlainModel
@@ -13,6 +14,7 @@ from fewset.bench.workers import Worker
 from fewset.data.images.store import ImageSet
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
+from fewset.models.heads import HEADS
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
@@ -95,6 +97,35 @@ def test_photos_to_a_classifier(tmp_path: Path) -> None:
         assert words in page
 
 
+@pytest.mark.slow
+def test_methods_on_many_tasks_at_once(tmp_path: Path) -> None:
+    records = tmp_path / "performance"
+    sizes = ("--dim", "7", "--large", "11", "--tasks", "70", "--plain-tasks", "3", "--query", "2")
+    record = bench("methods", records / "methods.json", *sizes, "--head", "ridge", "--head", "bd_cspn")
+    assert [side["side"] for side in record["sides"]] == [
+        *(
+            f"{head}, {side}"
+            for head in ("ridge", "bd_cspn")
+            for side in ("this engine", "one task at a time")
+        ),
+        "ridge, 11 numbers, this engine",
+    ]
+    assert [side["images"] for side in record["sides"]] == [1050, 45, 1050, 45, 1050]
+    assert [ratio["what"].split(",")[0] for ratio in record["ratios"]] == [
+        "ridge (closed form)", "bd_cspn (closed form)"
+    ]  # fmt: skip
+    for words in ("methods: 70 5-way 1-shot tasks", "70 tasks of ridge with rows of 11 numbers take"):
+        assert words in performance_page(records)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_every_head_scores_tasks_alike_one_by_one(head: str) -> None:
+    side = OneByOne(head=head, dim=9, device="cpu", way=3, shot=2, query=3, tasks=4)
+    assert side()["images"] == 4 * 15
+    many = ManyTasks(head=head, dim=9, device="cpu", way=3, shot=2, query=3, tasks=70)
+    assert (many()["images"], many()["images"]) == (64 * 15, 70 * 15)
+
+
 def test_the_kept_page_is_what_the_kept_records_give() -> None:
     make_page(KEPT, check=True)
 
@@ -140,6 +171,8 @@ TASKS = {"way": 3, "shot": 1, "query": 5, "tasks": 7}
         ("training", INPUT | {"kind": "train", "plain": True, "way": 3, "query": 5}),
         ("engine", SCORE | TASKS),
         ("published", SCORE | TASKS | {"each": 2}),
+        ("many tasks", TASKS | {"head": "tim", "dim": 7}),
+        ("one by one", TASKS | {"head": "tim", "dim": 7}),
     ],
 )
 def test_every_side_computes_on_the_device(side: str, options: dict) -> None:

@@ -1,0 +1,108 @@
+"""A head on thousands of tasks at once, and one task after another as published code has it.
+
+The rows are made up: 20 classes of 600, as in miniImageNet's test split. The plain side draws its tasks with
+Python's own generator and stacks their rows one by one. The arithmetic of a task is the same on both sides,
+so what is compared is drawing and scoring many tasks at once with doing so one by one.
+"""
+
+import random
+import time
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from fewset.bench.photo_sides import SEED
+from fewset.bench.workers import Repetition
+from fewset.evaluation.embedding import evaluating
+from fewset.evaluation.scoring import score_tasks, task_accuracy
+from fewset.models.about import about_of
+from fewset.models.adapters.identity import Identity
+from fewset.models.backbones.features import FeatureInput
+from fewset.models.heads import HEADS
+from fewset.models.model import FewShotModel
+from fewset.runtime.devices import pick_device
+from fewset.tasks.episode import split
+from fewset.tasks.sampling import ClassIndex
+from fewset.tasks.spec import TaskSpec
+
+CLASSES, ITEMS = 20, 600
+_WARM_UP = 64  # tasks
+
+
+def made_up_rows(dim: int) -> Float[Tensor, "items D"]:
+    """Rows of overlapping classes, class by class; none of their numbers is below 0, as after a ReLU."""
+    generator = torch.Generator().manual_seed(SEED)
+    centres = torch.randn(CLASSES, 1, dim, generator=generator)
+    return (centres + 2 * torch.randn(CLASSES, ITEMS, dim, generator=generator)).relu().flatten(0, 1)
+
+
+class MethodSide:
+    """A head with its defaults, and the rows and the size of the tasks."""
+
+    def __init__(self, head: str, dim: int, device: str, **spec: int) -> None:
+        place = pick_device(device)
+        self.features, self.spec = made_up_rows(dim).to(place), TaskSpec(seed=SEED, **spec)
+        torch.manual_seed(SEED)
+        made = HEADS[head](dim)
+        average = "post" if about_of(made).every_shot else "pre"
+        self.model = FewShotModel(FeatureInput(dim), Identity(dim), made, average).to(place)
+        if self.model.capabilities.fitted:
+            made.fit(self.features)  # type: ignore[operator]
+
+    @property
+    def rows(self) -> int:
+        """In a task."""
+        return self.spec.way * (self.spec.shot + self.spec.query)
+
+
+class ManyTasks(MethodSide):
+    """All tasks by this engine; the first time, which does not count, only a few."""
+
+    def __init__(self, **options: int | str) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.index = ClassIndex(np.repeat(np.arange(CLASSES), ITEMS))
+        self.warm = False
+
+    def __call__(self) -> Repetition:
+        tasks = self.spec.tasks if self.warm else min(_WARM_UP, self.spec.tasks)
+        spec = TaskSpec(self.spec.way, self.spec.shot, self.spec.query, tasks, self.spec.seed)
+        self.warm = True
+        began = time.perf_counter()
+        with evaluating(self.model) as model:
+            score_tasks(model, self.features, self.index, spec)
+        return {"seconds": time.perf_counter() - began, "images": tasks * self.rows}
+
+
+class OneByOne(MethodSide):
+    """One task after another. Outside of the time that counts, this engine must score them alike."""
+
+    def __init__(self, **options: int | str) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.random = random.Random(SEED)
+
+    def __call__(self) -> Repetition:
+        way, each = self.spec.way, self.spec.shot + self.spec.query
+        drawn, accuracies = [], []
+        began = time.perf_counter()
+        with torch.no_grad(), evaluating(self.model) as model:
+            for _ in range(self.spec.tasks):
+                classes = self.random.sample(range(CLASSES), way)
+                numbers = [
+                    ITEMS * label + item
+                    for label in classes
+                    for item in self.random.sample(range(ITEMS), each)
+                ]
+                items = torch.stack([self.features[number] for number in numbers]).view(1, way, each, -1)
+                support, query, labels = split(items, self.spec.shot)
+                accuracies.append(float(task_accuracy(model(support, query), labels)))
+                drawn.append(numbers)
+            seconds = time.perf_counter() - began
+            items = self.features[torch.tensor(drawn).view(-1, way, each)]
+            support, query, labels = split(items, self.spec.shot)
+            together = task_accuracy(model(support, query), labels)
+        largest = float((together.cpu() - torch.tensor(accuracies)).abs().max())
+        if largest > 1.01 / (way * self.spec.query):
+            raise RuntimeError(f"tasks are scored otherwise one by one, by {largest}: a defect, report it")
+        return {"seconds": seconds, "images": self.spec.tasks * self.rows}

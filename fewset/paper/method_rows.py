@@ -1,0 +1,86 @@
+"""Which methods are compared: one row a head on embeddings, from the registry and from `method_rows.toml`."""
+
+import tomllib
+from dataclasses import dataclass, field
+from importlib import resources
+from itertools import product
+from typing import Any
+
+from fewset.experiments.config import ModelConfig, Options
+from fewset.models.about import About, about_of
+from fewset.models.adapters import ADAPTERS
+from fewset.models.heads import HEADS
+from fewset.runtime.parsing import parse
+
+TRANSFORM = "transform"
+TEMPERATURE = "temperature"
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """A method as a row of the table.
+
+    `temperature` is that of the head in units of the embeddings' spread, where it is given. `choose` has the
+    options of the head, its `temperature` and the `transform` of the features (none, l2n or cl2n) that are
+    chosen on tasks of the validation classes. With `learn` a head learns that is of use without it. `then` is
+    a head that takes the place of `head` after the training: FEAT learns beside prototypes, and TIM
+    classifies.
+    """
+
+    name: str
+    head: str = "prototype"
+    head_options: Options = field(default_factory=dict)
+    adapter: str = "identity"
+    adapter_options: Options = field(default_factory=dict)
+    temperature: float | None = None
+    choose: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    learn: bool = False
+    then: str = ""
+
+    @property
+    def about(self) -> About:
+        """Of the head that classifies."""
+        return about_of(HEADS[self.then or self.head])
+
+    @property
+    def trained(self) -> bool:
+        parts = (about_of(HEADS[self.head]), about_of(ADAPTERS[self.adapter]))
+        return self.learn or any(part.trained for part in parts)
+
+    def choices(self) -> list[Options]:
+        """Every combination of the options to choose from; one that is empty where there are none."""
+        return [dict(zip(self.choose, values, strict=True)) for values in product(*self.choose.values())]
+
+    def model(self, dim: int, spread: float, chosen: Options, *, training: bool = False) -> ModelConfig:
+        """The model on rows of `dim` numbers whose mean squared distance from their mean is `spread`."""
+        options = {**self.head_options, **{key: chosen[key] for key in chosen if key != TRANSFORM}}
+        temperature = chosen.get(TEMPERATURE, self.temperature)
+        transform = chosen.get(TRANSFORM, "none")
+        if temperature is not None:
+            options[TEMPERATURE] = temperature * (spread if transform == "none" else 1.0)
+        head = self.head
+        if self.then and not training:
+            head, options = self.then, {}
+        alone = about_of(ADAPTERS[self.adapter]).trained  # an adapter is given one row a class, as in FEAT
+        return ModelConfig(
+            backbone="features",
+            backbone_options={"dim": dim, "transform": transform},
+            adapter=self.adapter,
+            adapter_options=self.adapter_options,
+            head=head,
+            head_options=options,
+            average="post" if about_of(HEADS[head]).every_shot and not alone else "pre",
+        )
+
+
+def method_rows() -> list[MethodRow]:
+    """Those of `method_rows.toml`, and after them every head on embeddings that it does not name."""
+    text = resources.files("fewset.paper").joinpath("method_rows.toml").read_text(encoding="utf-8")
+    given = [parse(MethodRow, row, what="file method_rows.toml") for row in tomllib.loads(text)["rows"]]
+    named = {row.head for row in given}
+    others = [
+        MethodRow(about_of(head).paper.partition(",")[0] or name, name)
+        for name, head in HEADS.items()
+        if name not in named and about_of(head).takes == "embeddings"
+    ]
+    return [*given, *others]

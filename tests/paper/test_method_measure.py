@@ -1,0 +1,159 @@
+"""Every method on one set of embeddings: what is measured, how it goes on, and what the tables say."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fewset.data.features.table import FeatureTable
+from fewset.evaluation.scoring import evaluate
+from fewset.models.adapters.identity import Identity
+from fewset.models.heads import HEADS
+from fewset.models.heads.bd_cspn import BdCspnHead
+from fewset.models.methods import list_methods
+from fewset.models.model import FewShotModel
+from fewset.paper import method_measure
+from fewset.paper.method_embeddings import Embeddings
+from fewset.paper.method_measure import measure_methods, time_methods
+from fewset.paper.method_record import read_per_task, read_record_of, read_times
+from fewset.paper.method_rows import MethodRow, method_rows
+from fewset.paper.method_tables import methods_tables
+from fewset.report.tables import plain_text
+from fewset.runtime.errors import UserError
+from fewset.tasks.scores import Score, compare
+from fewset.tasks.spec import TaskSpec
+from tests.helpers.command_line import fail, succeed
+from tests.helpers.embedded import Nothing
+from tests.helpers.features import DIM, make_table
+
+CPU = torch.device("cpu")
+FEAT = {"adapter": "attention", "adapter_options": {"zero_start": True}, "temperature": 0.1}
+ROWS = [
+    MethodRow("ProtoNet"),
+    MethodRow("FEAT", **FEAT),
+    MethodRow("BD-CSPN", "bd_cspn", choose={"transform": ("none", "cl2n"), "scale": (5.0, 10.0)}),
+    MethodRow("FEAT + PT-MAP", **FEAT, then="pt_map"),
+    MethodRow("TPN", "tpn"),
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FeatureTable:
+    monkeypatch.setenv("FEWSET_HOME", str(tmp_path / "home"))
+    short = replace(method_measure.TRAINING, way=5, epochs=1, tasks_per_epoch=4, validation_tasks=5)
+    monkeypatch.setattr(method_measure, "TRAINING", short)
+    monkeypatch.setattr(method_measure, "CHOOSING_TASKS", 20)
+    flags = np.repeat([False, True], [8, 12])
+    setups = np.array([1, 2] * 4 + [1] * 6 + [2] * 6)
+    return make_table("clusters", seen=8, unseen=12, rows=20 * 30, flags=flags, setups=setups)
+
+
+def measured(table: FeatureTable, out: Path, rows: list[MethodRow] = ROWS, tasks: int = 30) -> list[str]:
+    said: list[str] = []
+    measure_methods(rows, Embeddings.open(table.name, CPU), out, tasks, said.append)
+    return said
+
+
+def test_every_head_on_embeddings_is_a_row_and_has_a_model() -> None:
+    rows = method_rows()
+    assert len({row.name for row in rows}) == len(rows)
+    assert {row.head for row in rows} | {row.then for row in rows} >= {
+        name for part, name, about in list_methods() if part == "model.head" and about.takes == "embeddings"
+    }
+    for row in rows:
+        for chosen in row.choices():
+            config = row.model(8, 2.0, chosen)
+            assert config.head in HEADS
+            HEADS[config.head](8, **config.head_options)
+
+
+def test_a_temperature_is_in_units_of_the_spread() -> None:
+    row = MethodRow("x", "team", temperature=0.5, choose={"strength": (3.0,)})
+    assert row.model(8, 7.0, {"strength": 3.0}).head_options == {"strength": 3.0, "temperature": 3.5}
+    assert row.model(8, 7.0, {"transform": "cl2n"}).head_options == {"temperature": 0.5}
+    assert row.model(8, 7.0, {"temperature": 2.0}).head_options == {"temperature": 14.0}
+
+
+def test_numbers_are_those_of_evaluate_and_pair_with_feat(table: FeatureTable, tmp_path: Path) -> None:
+    said = measured(table, tmp_path / "out")
+    record, values = read_record_of(tmp_path / "out"), read_per_task(tmp_path / "out")
+    assert [line.partition("] ")[2] for line in said] == list(values)
+    numbers = {(number.row, number.shot): number for number in record.numbers}
+    assert len(numbers) == 2 * len(ROWS)
+    features, labels = Embeddings.open(table.name, CPU).unseen("test")
+    assert set(labels) == set(range(14, 20))
+    number = numbers["BD-CSPN", 5]
+    head = BdCspnHead(DIM, scale=number.chosen["scale"])
+    if number.chosen["transform"] == "cl2n":
+        mean = table.read(table.rows(np.arange(8), "train")).mean(axis=0)
+        features = torch.nn.functional.normalize(features - mean, dim=-1)
+    model = FewShotModel(Nothing(), Identity(DIM), head, "post")
+    model.backbone.dim = DIM
+    expected = evaluate(model, features, labels, TaskSpec(5, 5, 15, 30, 0))
+    np.testing.assert_allclose(values["BD-CSPN, 5-shot"], expected.per_task, atol=1.01 / 75)
+    inductive, transductive = map(plain_text, methods_tables(tmp_path / "out"))
+    assert "ProtoNet" in inductive
+    assert "BD-CSPN" in transductive
+    assert "BD-CSPN" not in inductive
+    difference = compare(Score.of(values["TPN, 1-shot"]), Score.of(values["FEAT, 1-shot"]))
+    assert str(difference).split()[0] in transductive
+
+
+def test_goes_on_where_it_was_and_makes_anew_what_changed(table: FeatureTable, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    measured(table, out, ROWS[:2])
+    first = read_record_of(out)
+    trained = sorted((out / "trained").iterdir())
+    assert measured(table, out, ROWS[:2]) == []
+    assert read_record_of(out).numbers == first.numbers
+    changed = [replace(ROWS[0], head_options={"similarity": "cosine"}), *ROWS[1:2], ROWS[3]]
+    said = measured(table, out, changed)
+    made = [line.partition("] ")[2].partition(",")[0] for line in said]
+    assert made == ["ProtoNet"] * 2 + ["FEAT + PT-MAP"] * 2
+    assert sorted((out / "trained").iterdir()) == trained  # FEAT is trained once, whatever follows it
+    assert read_record_of(out).numbers[2:4] == first.numbers[2:4]
+    assert len(measured(table, out, changed, tasks=31)) == 6
+
+
+def test_times_are_a_file_of_their_own(table: FeatureTable, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    measured(table, out, ROWS[:3])
+    before = [plain_text(each) for each in methods_tables(out)]
+    assert read_times(out) is None
+    time_methods(ROWS[:3], Embeddings.open(table.name, CPU), read_record_of(out), out, lambda _: None)
+    times = read_times(out)
+    assert times is not None
+    assert set(times.seconds) == {"ProtoNet", "FEAT", "BD-CSPN"}
+    assert all(value > 0 for each in times.seconds.values() for value in each.values())
+    after = [plain_text(each) for each in methods_tables(out)]
+    assert "seconds" in after[0]
+    assert "seconds" not in before[0]
+
+
+def test_the_command_draws_and_says_what_is_wrong(
+    table: FeatureTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewset.paper.method_rows.method_rows", lambda: ROWS[:2])
+    out = tmp_path / "paper"
+    words = ("paper", "methods", "--features", table.name, "--out", out)
+    assert "Inductive" in succeed(*words, "--tasks", 20)
+    page = out / "methods" / table.name / "methods.md"
+    assert "| FEAT |" in page.read_text()
+    page.unlink()
+    succeed(*words, "--draw")
+    assert page.exists()
+    assert "leave out --on" in fail(*words, "--on", "cub")
+    assert "name a table of features" in fail("paper", "methods")
+    assert "--times is an option of methods alone" in fail("paper", "benchmark", "--times")
+    file = out / "methods" / table.name / "methods.json"
+    file.write_text(json.dumps({"format": 9}))
+    assert "remove it" in fail(*words, "--draw")
+
+
+def test_refuses_a_table_without_validation_classes(table: FeatureTable) -> None:  # noqa: ARG001
+    make_table("plain", setups=np.zeros(18, dtype=np.int64))
+    with pytest.raises(UserError, match=r"no classes for validation.*fewset embed RUN --val"):
+        Embeddings.open("plain", CPU)
