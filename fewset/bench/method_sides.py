@@ -60,8 +60,8 @@ class MethodSide:
 class ManyTasks(MethodSide):
     """All tasks by this engine; the first time, which does not count, only a few."""
 
-    def __init__(self, **options: int | str) -> None:
-        super().__init__(**options)  # type: ignore[arg-type]
+    def __init__(self, head: str, dim: int, device: str, **spec: int) -> None:
+        super().__init__(head, dim, device, **spec)
         self.index = ClassIndex(np.repeat(np.arange(CLASSES), ITEMS))
         self.warm = False
 
@@ -78,8 +78,8 @@ class ManyTasks(MethodSide):
 class OneByOne(MethodSide):
     """One task after another. Outside of the time that counts, this engine must score them alike."""
 
-    def __init__(self, **options: int | str) -> None:
-        super().__init__(**options)  # type: ignore[arg-type]
+    def __init__(self, head: str, dim: int, device: str, **spec: int) -> None:
+        super().__init__(head, dim, device, **spec)
         self.random = random.Random(SEED)
 
     def __call__(self) -> Repetition:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -341,7 +341,7 @@ def bench_methods(
     for name in (name for name in LARGE if name in chosen):
         options = {"head": name, "dim": large, **size, "tasks": tasks}
         side = {f"{name}, {large} numbers, this engine": ("many tasks", options, True)}
-        (many,), measured = _measure(replace(setup, repetitions=1), side)
+        (many,), measured = _measure(setup, side)
         record["sides"] = record["sides"] + measured["sides"]
         facts.append(f"{tasks:,} tasks of {name} with rows of {large} numbers take {_median(many):.1f} s")
     record["part"] = "methods"

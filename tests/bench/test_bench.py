@@ -171,8 +171,8 @@ TASKS = {"way": 3, "shot": 1, "query": 5, "tasks": 7}
         ("training", INPUT | {"kind": "train", "plain": True, "way": 3, "query": 5}),
         ("engine", SCORE | TASKS),
         ("published", SCORE | TASKS | {"each": 2}),
-        ("many tasks", TASKS | {"head": "tim", "dim": 7}),
-        ("one by one", TASKS | {"head": "tim", "dim": 7}),
+        ("many tasks", TASKS | {"head": "tim", "dim": 7, "device": "cpu"}),
+        ("one by one", TASKS | {"head": "tim", "dim": 7, "device": "cpu"}),
     ],
 )
 def test_every_side_computes_on_the_device(side: str, options: dict) -> None:

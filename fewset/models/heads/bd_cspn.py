@@ -59,14 +59,12 @@ def shifted(task: TaskRows) -> TaskRows:
 
 def rectified(task: TaskRows, scale: float, confident: int) -> Float[Tensor, "T N D"]:
     """Prototypes with which the most confident queries of each class count, too."""
-    cosines = cosine(task.rows, mixtures(task.shares) @ task.shots)
+    cosines = cosine(mixtures(task.shares) @ task.shots, task.rows)
     weights = (scale * (cosines - 1)).exp()  # between 0 and 1, whatever the scale
-    own, queries = weights[:, : task.labelled] * task.shares, weights[:, task.labelled :]
-    taken = F.one_hot(queries.argmax(dim=-1), queries.shape[-1]).to(queries.dtype)
-    confident = min(confident, queries.shape[1])
-    if confident:
-        least = (queries * taken).detach().topk(confident, dim=1).values[:, -1:]
-        taken = taken * (queries >= least)
-    else:
-        taken = torch.zeros_like(taken)
-    return mixtures(torch.cat([own, queries * taken], dim=1)) @ task.rows
+    own, queries = weights[..., : task.labelled] * task.shares, weights[..., task.labelled :]
+    confident = min(confident, queries.shape[-1])
+    with torch.no_grad():
+        taken = queries * (queries == queries.amax(dim=1, keepdim=True))
+        least = taken.topk(confident, dim=-1).values[..., -1:] if confident else torch.inf
+        taken = (taken >= least) & (taken > 0)
+    return mixtures(torch.cat([own, queries * taken], dim=-1)) @ task.rows

@@ -71,7 +71,7 @@ def propagated(task: TaskRows, neighbours: int, spread: float) -> Float[Tensor, 
     scale = torch.where(there, edges.sum(dim=-1), 1).rsqrt()
     system = -spread * edges * scale.unsqueeze(1) * scale.unsqueeze(2)
     system = system + torch.eye(system.shape[-1], dtype=rows.dtype, device=rows.device)
-    labels = F.pad(shares, (0, 0, 0, task.queries.shape[1]))
+    labels = F.pad(shares, (0, task.queries.shape[1])).mT
     # A task that has no solution, because its features are not finite, must not stop the others.
     factor = torch.linalg.cholesky_ex(system).L
     return torch.cholesky_solve(labels, factor)[:, task.labelled :]

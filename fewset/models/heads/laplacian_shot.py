@@ -64,12 +64,13 @@ class LaplacianShotHead(nn.Module):
             prototypes = rectified(task, _SCALE, task.queries.shape[1])
         else:
             prototypes = mixtures(task.shares) @ task.shots
-        nearness = negative_squared_euclidean(task.queries, prototypes)
-        graph = self.smoothness * nearest_neighbours(task.queries, self.neighbours)
+        nearness = negative_squared_euclidean(prototypes, task.queries)
+        # By columns: a query takes what its neighbours say.
+        graph = self.smoothness * nearest_neighbours(task.queries, self.neighbours).mT.contiguous()
         logits = nearness
         for _ in range(self.steps):
-            logits = nearness + graph @ logits.softmax(dim=-1)
-        return logits
+            logits = nearness + logits.softmax(dim=1) @ graph
+        return logits.mT
 
 
 def nearest_neighbours(rows: Float[Tensor, "T M D"], count: int) -> Float[Tensor, "T M M"]:

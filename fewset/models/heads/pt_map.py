@@ -64,27 +64,27 @@ class PtMapHead(nn.Module):
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
         rows, shares = gaussian_like(task_rows(support, query, mask), self.power)
-        inner, labelled, queries = rows @ rows.mT, shares.shape[1], query.shape[1]
-        centres = mixtures(F.pad(shares, (0, 0, 0, queries)))
+        inner, labelled = rows @ rows.mT, shares.shape[2]
+        centres = mixtures(F.pad(shares, (0, query.shape[1])))
         plan = self._plan(inner, centres, labelled)
         for _ in range(self.steps):
-            estimate = mixtures(torch.cat([shares, plan.transport], dim=1))
+            estimate = mixtures(torch.cat([shares, plan.transport], dim=-1))
             centres = centres + self.rate * (estimate - centres)
             plan = self._plan(inner, centres, labelled)
-        return plan.logits
+        return plan.logits.mT
 
     def _plan(
         self, inner: Float[Tensor, "T S S"], centres: Float[Tensor, "T N S"], labelled: int
     ) -> "TransportPlan":
-        distances = mixture_distances(inner, centres)[:, labelled:]
+        distances = mixture_distances(inner, centres)[..., labelled:]
         return balanced_transport(-self.sharpness * distances)
 
 
 class TransportPlan(NamedTuple):
     """How much of each query goes to each class, and logits whose softmax that is."""
 
-    transport: Float[Tensor, "T M N"]
-    logits: Float[Tensor, "T M N"]
+    transport: Float[Tensor, "T N M"]
+    logits: Float[Tensor, "T N M"]
 
 
 def gaussian_like(task: TaskRows, power: float) -> TaskRows:
@@ -97,18 +97,19 @@ def gaussian_like(task: TaskRows, power: float) -> TaskRows:
     return TaskRows(F.normalize(torch.cat([shots, queries], dim=1), dim=-1), task.shares)
 
 
-def balanced_transport(scores: Float[Tensor, "T M N"], tolerance: float = 1e-6) -> TransportPlan:
-    """Shares proportional to exp(scores) by row and column: each query gives 1, each class gets M / N."""
-    tasks, queries, way = scores.shape
-    kernel = (scores - scores.amax(dim=-1, keepdim=True)).exp()  # what a row lacks, `by_query` gives back
-    by_query, by_class = scores.new_ones(tasks, queries, 1), scores.new_ones(tasks, way, 1)
-    given = kernel @ by_class
+def balanced_transport(scores: Float[Tensor, "T N M"], tolerance: float = 1e-6) -> TransportPlan:
+    """Shares proportional to exp(scores) by class and query: each query gives 1, each class gets M / N."""
+    tasks, way, queries = scores.shape
+    kernel = (scores - scores.amax(dim=1, keepdim=True)).exp()  # what a query lacks, `by_query` gives back
+    by_class, by_query = scores.new_ones(tasks, way, 1), scores.new_ones(tasks, 1, queries)
+    given = (kernel * by_class).sum(dim=1, keepdim=True)
     active = scores.new_ones(tasks, 1, 1, dtype=torch.bool)
     for _ in range(_MOST_SCALINGS):
         by_query = torch.where(active, 1 / given, by_query)
-        by_class = torch.where(active, queries / way / (kernel.mT @ by_query), by_class)
-        given = kernel @ by_class
-        active = ((by_query * given - 1).abs() > tolerance).any(dim=1, keepdim=True)
+        taken = (kernel * by_query).sum(dim=-1, keepdim=True)
+        by_class = torch.where(active, queries / way / taken, by_class)
+        given = (kernel * by_class).sum(dim=1, keepdim=True)
+        active = ((by_query * given - 1).abs() > tolerance).any(dim=-1, keepdim=True)
         if not active.any():
             break
-    return TransportPlan(by_query * kernel * by_class.mT, scores + by_class.mT.log())
+    return TransportPlan(by_class * kernel * by_query, scores + by_class.log())

@@ -57,23 +57,23 @@ class TeamHead(SimilarityHead):
         rows, labels = task = task_rows(support, query, mask)
         centred = rows - rows.mean(dim=1, keepdim=True)  # differences stay, rounding errors shrink
         inner = centred @ centred.mT
-        prototypes = mixtures(F.pad(labels, (0, 0, 0, query.shape[1])))
-        nearness = -mixture_distances(inner, prototypes)[:, task.labelled :] / self.temperature
-        shares = torch.cat([labels, nearness.softmax(dim=-1)], dim=1)
+        prototypes = mixtures(F.pad(labels, (0, query.shape[1])))
+        nearness = -mixture_distances(inner, prototypes)[..., task.labelled :] / self.temperature
+        shares = torch.cat([labels, nearness.softmax(dim=1)], dim=-1)
         adapted = adapted_products(inner, shares, self.strength * self.dim)
-        nearness = -mixture_distances(adapted, prototypes)[:, task.labelled :] / self.temperature
-        return nearness.log_softmax(dim=-1) + nearness.log_softmax(dim=1)
+        nearness = -mixture_distances(adapted, prototypes)[..., task.labelled :] / self.temperature
+        return (nearness.log_softmax(dim=1) + nearness.log_softmax(dim=-1)).mT
 
 
 def adapted_products(
-    inner: Float[Tensor, "T S S"], shares: Float[Tensor, "T S N"], strength: float
+    inner: Float[Tensor, "T S S"], shares: Float[Tensor, "T N S"], strength: float
 ) -> Float[Tensor, "T S S"]:
     """The inner products X M X' of rows by the metric of their task, from the products X X' alone.
 
     C = X' L X / S with L = diag(1) - Y diag(1 / sizes) Y', so X M X' = (I + κ X X' L)^-1 X X'.
     """
-    present = shares.sum(dim=-1)
-    laplacian = torch.diag_embed(present) - shares @ mixtures(shares)
+    present = shares.sum(dim=1)
+    laplacian = torch.diag_embed(present) - shares.mT @ mixtures(shares)
     scatter = (laplacian * inner).sum(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(inner.dtype).tiny)
     system = strength / scatter * inner @ laplacian
     system = system + torch.eye(system.shape[-1], dtype=inner.dtype, device=inner.device)

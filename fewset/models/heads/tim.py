@@ -75,9 +75,9 @@ class TimHead(nn.Module):
     ) -> Float[Tensor, "T M N"]:
         task = task_rows(F.normalize(support, dim=-1), F.normalize(query, dim=-1), mask)
         solve = self._alternate if self.solver == "alternating" else self._descend
-        return solve(task)[:, task.labelled :]
+        return solve(task)[..., task.labelled :].mT
 
-    def _alternate(self, task: TaskRows) -> Float[Tensor, "T S N"]:
+    def _alternate(self, task: TaskRows) -> Float[Tensor, "T N S"]:
         """Logits of all rows. A row counts `each` in the centres: a shot by its label, a query by its q.
 
         In the derivation, `each (p - y)` is the gradient of a majoriser with the Hessian `each y`: its
@@ -85,47 +85,46 @@ class TimHead(nn.Module):
         """
         queries = task.queries.shape[1]
         inner, shots = task.rows @ task.rows.mT, task.shares.sum(dim=(1, 2)).view(-1, 1, 1)
-        centres = mixtures(F.pad(task.shares, (0, 0, 0, queries)))
+        centres = mixtures(F.pad(task.shares, (0, queries)))
         label_weight = self.label_weight / (1 + self.certainty_weight)
-        there = task.counted[:, : task.labelled].to(shots.dtype).unsqueeze(-1)
-        each = torch.cat([label_weight * there, (shots / queries).expand(-1, queries, -1)], dim=1)
+        there = task.counted[:, : task.labelled].to(shots.dtype).unsqueeze(1)
+        each = torch.cat([label_weight * there, (shots / queries).expand(-1, -1, queries)], dim=-1)
         # The weight of the divergence of q from p is 1.
         balance = self.balance_weight / (self.balance_weight + 1)
         for _ in range(self.steps):
             logits = self._logits(mixture_distances(inner, centres))
-            logarithms = (1 + self.certainty_weight) * logits[:, task.labelled :].log_softmax(dim=-1)
-            auxiliary = (logarithms - balance * logarithms.logsumexp(dim=1, keepdim=True)).softmax(dim=-1)
-            labels, shares = torch.cat([task.shares, auxiliary], dim=1), logits.softmax(dim=-1)
-            own = (each * shares).sum(dim=1).unsqueeze(-1)
-            total = (each * labels).sum(dim=1).unsqueeze(-1)
-            centres = ((each * (labels - shares)).mT + own * centres) / total
+            logarithms = (1 + self.certainty_weight) * logits[..., task.labelled :].log_softmax(dim=1)
+            auxiliary = (logarithms - balance * logarithms.logsumexp(dim=-1, keepdim=True)).softmax(dim=1)
+            labels, shares = each * torch.cat([task.shares, auxiliary], dim=-1), each * logits.softmax(dim=1)
+            own, total = (counted.sum(dim=-1, keepdim=True) for counted in (shares, labels))
+            centres = (labels - shares + own * centres) / total
         return self._logits(mixture_distances(inner, centres))
 
-    def _descend(self, task: TaskRows) -> Float[Tensor, "T S N"]:
+    def _descend(self, task: TaskRows) -> Float[Tensor, "T N S"]:
         """Logits of all rows, after Adam (with the usual decay rates) has moved the centres."""
         labelled, queries = task.labelled, task.queries.shape[1]
         centres = mixtures(task.shares) @ task.shots
-        per_shot = self.label_weight * task.counted[:, :labelled].unsqueeze(-1)
+        per_shot = self.label_weight * task.counted[:, :labelled].unsqueeze(1)
         per_shot = per_shot / task.shares.sum(dim=(1, 2)).view(-1, 1, 1)
         first, second = torch.zeros_like(centres), torch.zeros_like(centres)
         for step in range(1, self.steps + 1):
-            shares = self._logits(_distances(task.rows, centres)).softmax(dim=-1)
-            shots, unlabelled = shares[:, :labelled], shares[:, labelled:]
-            slopes = self.balance_weight * unlabelled.mean(dim=1, keepdim=True).log()
+            shares = self._logits(_distances(task.rows, centres)).softmax(dim=1)
+            shots, unlabelled = shares[..., :labelled], shares[..., labelled:]
+            slopes = self.balance_weight * unlabelled.mean(dim=-1, keepdim=True).log()
             slopes = slopes - self.certainty_weight * (unlabelled + _SMALLEST).log()
-            expected = (unlabelled * slopes).sum(dim=-1, keepdim=True)
+            expected = (unlabelled * slopes).sum(dim=1, keepdim=True)
             errors = torch.cat(
-                [per_shot * (shots - task.shares), unlabelled * (slopes - expected) / queries], dim=1
+                [per_shot * (shots - task.shares), unlabelled * (slopes - expected) / queries], dim=-1
             )
-            gradient = self.sharpness * (errors.mT @ task.rows - errors.sum(dim=1).unsqueeze(-1) * centres)
+            gradient = self.sharpness * (errors @ task.rows - errors.sum(dim=-1, keepdim=True) * centres)
             first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient.square()
             mean, square = first / (1 - 0.9**step), second / (1 - 0.999**step)
             centres = centres - self.rate * mean / ((square + 1e-30).sqrt() + 1e-8)
         return self._logits(_distances(task.rows, centres))
 
-    def _logits(self, distances: Float[Tensor, "T S N"]) -> Float[Tensor, "T S N"]:
+    def _logits(self, distances: Float[Tensor, "T N S"]) -> Float[Tensor, "T N S"]:
         return -self.sharpness / 2 * distances
 
 
-def _distances(rows: Float[Tensor, "T S D"], centres: Float[Tensor, "T N D"]) -> Float[Tensor, "T S N"]:
-    return -negative_squared_euclidean(rows, centres)
+def _distances(rows: Float[Tensor, "T S D"], centres: Float[Tensor, "T N D"]) -> Float[Tensor, "T N S"]:
+    return -negative_squared_euclidean(centres, rows)

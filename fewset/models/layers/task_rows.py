@@ -1,4 +1,8 @@
-"""The rows of a task: its shots and queries side by side, for heads that look at all of them together."""
+"""The rows of a task: its shots and queries side by side, for heads that look at all of them together.
+
+What is known of a row and a class stands class by class (T, N, S): a softmax over a few classes is ten times
+faster across long rows than along short ones.
+"""
 
 from typing import NamedTuple
 
@@ -17,12 +21,12 @@ class TaskRows(NamedTuple):
     """
 
     rows: Float[Tensor, "T S D"]
-    shares: Float[Tensor, "T NK N"]
+    shares: Float[Tensor, "T N NK"]
 
     @property
     def labelled(self) -> int:
         """How many rows are shots."""
-        return self.shares.shape[1]
+        return self.shares.shape[2]
 
     @property
     def shots(self) -> Float[Tensor, "T NK D"]:
@@ -35,7 +39,7 @@ class TaskRows(NamedTuple):
     @property
     def counted(self) -> Bool[Tensor, "T S"]:
         """The rows that are there: all but the shots that do not count."""
-        shots = self.shares.sum(dim=-1) > 0
+        shots = self.shares.sum(dim=1) > 0
         return torch.cat([shots, shots.new_ones(len(shots), self.queries.shape[1])], dim=1)
 
 
@@ -46,26 +50,26 @@ def task_rows(
 ) -> TaskRows:
     """The rows of tasks as heads are given them."""
     tasks, way, shot = support.shape[:3]
-    labels = class_major_labels(tasks, way, shot, support.device)
-    shares = torch.nn.functional.one_hot(labels, way).to(support.dtype)
+    classes = torch.arange(way, device=support.device).unsqueeze(1)
+    shares = class_major_labels(tasks, way, shot, support.device).unsqueeze(1) == classes
     if mask is not None:
         support = support.masked_fill(~mask.unsqueeze(-1), 0)
-        shares = shares * mask.flatten(1).unsqueeze(-1)
-    return TaskRows(torch.cat([support.flatten(1, 2), query], dim=1), shares)
+        shares = shares & mask.flatten(1).unsqueeze(1)
+    return TaskRows(torch.cat([support.flatten(1, 2), query], dim=1), shares.to(support.dtype))
 
 
-def mixtures(shares: Float[Tensor, "T S N"]) -> Float[Tensor, "T N S"]:
+def mixtures(shares: Float[Tensor, "T N S"]) -> Float[Tensor, "T N S"]:
     """The mean of each class as weights of rows, of which each counts by its share in the class."""
-    return (shares / shares.sum(dim=1, keepdim=True)).mT
+    return shares / shares.sum(dim=-1, keepdim=True)
 
 
 def mixture_distances(
     inner: Float[Tensor, "T S S"], weights: Float[Tensor, "T N S"]
-) -> Float[Tensor, "T S N"]:
+) -> Float[Tensor, "T N S"]:
     """Squared distances of rows to mixtures of the rows themselves, from their inner products alone.
 
     A method that moves the centres of classes a hundred times looks at the D numbers of a row only once.
     """
     products = weights @ inner
-    squares = (products * weights).sum(dim=-1).unsqueeze(1)
-    return inner.diagonal(dim1=1, dim2=2).unsqueeze(-1) - 2 * products.mT + squares
+    squares = (products * weights).sum(dim=-1, keepdim=True)
+    return inner.diagonal(dim1=1, dim2=2).unsqueeze(1) - 2 * products + squares
