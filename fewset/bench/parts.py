@@ -1,40 +1,26 @@
 """What is compared with what: the parts of `fewset bench`, and the record that each returns."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from fewset.bench.workers import Repetition, Worker, take_turns
-from fewset.data.images.store import open_set
-from fewset.experiments.evaluate import command_line
+from fewset.bench.measuring import Record, Setup, measure_sides, median_of, ratio_of
+from fewset.bench.workers import Repetition
 from fewset.models.about import about_of
 from fewset.models.encoders import DEFAULT
 from fewset.models.heads import HEADS
-from fewset.runtime.devices import device_name, pick_device
+from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.extras import import_extra, imports
 
-FORMAT = 1
 TABLES = (64, 640)  # numbers in a row: those of the ConvNet and of ResNet-12
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
 ITERATIVE = ("cosine_layer", "laplacian_shot", "leo", "logistic", "pt_map", "semi_prototype", "svm", "tim")
 LARGE = ("ridge", "pt_map", "tim", "laplacian_shot")
 """The heads that are timed with larger rows, too."""
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How a part is measured. `plugins` are files of one's own, which the processes that measure load."""
-
-    repetitions: int = 5
-    device: str = "auto"
-    plugins: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +68,7 @@ def bench_evaluate(
         )
     options = {**setup.options, "split": split, "run": run}
     options |= {"way": way, "shot": shot, "query": query, "tasks": tasks}
-    (engine, published), record = _measure(
+    (engine, published), record = measure_sides(
         setup,
         {
             "this engine": ("engine", options, True),
@@ -93,18 +79,18 @@ def bench_evaluate(
     record["part"] = "evaluate"
     record["options"] = {**options, "published_tasks": published_tasks, "plain_tasks": plain_tasks}
     record["ratios"] = [
-        _ratio(
+        ratio_of(
             f"published way / this engine, {tasks:,} tasks",
             [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(engine, published, strict=True)],
         ),
-        _ratio(
+        ratio_of(
             "the same, without decoding",
             [
                 share * (slow["seconds"] - slow["loading_seconds"]) / fast["seconds"]
                 for fast, slow in zip(engine, published, strict=True)
             ],
         ),
-        _ratio(
+        ratio_of(
             "this engine / embedding each image once",
             [one["seconds"] / one["embedding_seconds"] for one in engine],
         ),
@@ -112,10 +98,10 @@ def bench_evaluate(
     agreement = _agreement(engine, published, way * query)
     record["agreement"] = agreement
     record["facts"] = [
-        f"{tasks:,} tasks take {_median(engine):.1f} s, of which embedding {engine[0]['images']:,} images "
-        f"takes {_median(engine, 'embedding_seconds'):.1f} s",
-        f"the published way would take {share * _median(published):,.0f} s, extrapolated from {repetitions} "
-        f"times {published_tasks} tasks",
+        f"{tasks:,} tasks take {median_of(engine):.1f} s, of which embedding {engine[0]['images']:,} images "
+        f"takes {median_of(engine, 'embedding_seconds'):.1f} s",
+        f"the published way would take {share * median_of(published):,.0f} s, extrapolated from "
+        f"{repetitions} times {published_tasks} tasks",
         f"both scored {agreement['tasks']} tasks alike: {agreement['different']} accuracies differ, by one "
         "query at most",
     ]
@@ -132,17 +118,17 @@ def _bench_tables(setup: Setup, tasks: int, plain_tasks: int, **sizes: int) -> R
         sides[f"fewset.evaluate, {dim} numbers"] = ("table", {"dim": dim, "each": tasks, **sizes}, True)
         plain = {"dim": dim, "each": plain_tasks, **sizes}
         sides[f"plain loop over tasks, {dim} numbers"] = ("plain table", plain, False)
-    measured, record = _measure(setup, sides, threads=1)
+    measured, record = measure_sides(setup, sides, threads=1)
     record["ratios"], record["facts"] = [], []
     for dim, ours, theirs in zip(TABLES, measured[::2], measured[1::2], strict=True):
         share = tasks / plain_tasks
         ratios = [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(ours, theirs, strict=True)]
         record["ratios"].append(
-            _ratio(f"plain loop over tasks / fewset.evaluate, {dim} numbers, one thread", ratios)
+            ratio_of(f"plain loop over tasks / fewset.evaluate, {dim} numbers, one thread", ratios)
         )
         means = [fmean(one[0]["accuracies"]) for one in (ours, theirs)]
         record["facts"].append(
-            f"{tasks:,} tasks on a table of {dim} numbers take {_median(ours):.2f} s with one thread "
+            f"{tasks:,} tasks on a table of {dim} numbers take {median_of(ours):.2f} s with one thread "
             f"(accuracy {100 * means[0]:.1f} %; {100 * means[1]:.1f} % in {plain_tasks} of the plain loop)"
         )
     return record
@@ -157,10 +143,10 @@ def bench_train(setup: ModelSetup, *, batch: int = 128, steps: int = 1) -> Recor
         stage = {**options, "kind": kind, **(META_TRAINING if kind == "train" else {})}
         sides[f"{name}, this engine"] = ("training", {**stage, "plain": False}, True)
         sides[f"{name}, plain default"] = ("training", {**stage, "plain": True}, False)
-    measured, record = _measure(setup, sides)
+    measured, record = measure_sides(setup, sides)
     record["part"], record["options"] = "train", options
     record["ratios"] = [
-        _ratio(
+        ratio_of(
             f"{name}, plain default / this engine",
             [slow["seconds"] / fast["seconds"] for fast, slow in zip(*pair, strict=True)],
         )
@@ -174,18 +160,18 @@ def bench_data(setup: ModelSetup, *, batch: int = 128, steps: int = 1, images: i
     """Batches for pre-training against its steps; and the import of a folder of JPEG files."""
     options = {**setup.options, "batch": batch, "steps": steps}
     training = {**options, "kind": "pretrain", "plain": False}
-    (inputs, steps_taken), record = _measure(
+    (inputs, steps_taken), record = measure_sides(
         setup,
         {
             "input path of pre-training": ("input", options, True),
             "step of pre-training, with its input": ("training", training, True),
         },
     )
-    _, imported = _measure(setup, {"import of JPEG files": ("import", {"images": images}, True)})
+    _, imported = measure_sides(setup, {"import of JPEG files": ("import", {"images": images}, True)})
     record["sides"] += imported["sides"]
     record["part"], record["options"] = "data", {**options, "images": images}
     record["ratios"] = [
-        _ratio(
+        ratio_of(
             "images/s of the input path / images/s of the step",
             [
                 (one["images"] / one["seconds"]) / (step["images"] / step["seconds"])
@@ -208,7 +194,7 @@ def bench_classify(
     engines = ["torch", *(["onnxruntime"] if device.type == "cpu" and imports("onnx", "onnxruntime") else [])]
     plain = {"plain": "plain default", "plain and folded": "plain default, normalisation folded"}
     names = {engine: f"{engine}, this engine" for engine in engines} | plain
-    rows, record = _measure(
+    rows, record = measure_sides(
         setup,
         {
             name: ("rows", {"engine": engine, "device": str(device), "images": images}, engine in engines)
@@ -218,14 +204,14 @@ def bench_classify(
     )
     measured = dict(zip(names, rows, strict=True))
     size = {"photos": photos, "width": width, "height": height}
-    (fitted,), fit = _measure(
+    (fitted,), fit = measure_sides(
         setup, {"photos to a saved classifier": ("fit", {"device": str(device), **size}, True)}, threads=1
     )
     record["sides"] += fit["sides"]
     record["part"] = "classify"
     record["options"] = {"encoder": DEFAULT, "device": str(device), "images": images, **size}
     record["ratios"] = [
-        _ratio(
+        ratio_of(
             f"images/s of {engine} / {name}",
             [
                 slow["seconds"] / fast["seconds"]
@@ -235,16 +221,16 @@ def bench_classify(
         for other, name in plain.items()
         for engine in engines
     ] + [
-        _ratio(
+        ratio_of(
             "time until all photos are embedded / until the classifier is saved",
             [one["embedded_seconds"] / one["seconds"] for one in fitted],
         )
     ]
-    embedded, network = _median(fitted, "embedded_seconds"), _median(fitted, "network_seconds")
+    embedded, network = median_of(fitted, "embedded_seconds"), median_of(fitted, "network_seconds")
     record["facts"] = [
-        f"{photos} photos of {width:,} x {height:,} pixels (JPEG, made up) take {_median(fitted):.2f} s to a "
-        f"saved classifier: {embedded - network:.2f} s to decode and prepare them, {network:.2f} s in the "
-        f"network, {_median(fitted) - embedded:.2f} s for the rest; the encoder was loaded before",
+        f"{photos} photos of {width:,} x {height:,} pixels (JPEG, made up) take {median_of(fitted):.2f} s to "
+        f"a saved classifier: {embedded - network:.2f} s to decode and prepare them, {network:.2f} s in the "
+        f"network, {median_of(fitted) - embedded:.2f} s for the rest; the encoder was loaded before",
         f"rows of all sides differ by {_row_difference(measured):.0e} at most",
     ]
     return record
@@ -267,7 +253,7 @@ def bench_serve(
         import_extra(module, "web")
     device = str(pick_device(setup.device))
     load = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
-    (served, encoded), record = _measure(
+    (served, encoded), record = measure_sides(
         setup,
         {
             f"answers to {clients} clients": ("serve", {"device": device, **load}, True),
@@ -279,7 +265,7 @@ def bench_serve(
     record["sides"][0]["peak_memory"] = memory  # of the server, not of its clients
     record["part"], record["options"] = "serve", {"encoder": DEFAULT, "device": device, **load}
     record["ratios"] = [
-        _ratio(
+        ratio_of(
             "answers/s / images/s of the encoder alone",
             [
                 (one["images"] / one["seconds"]) / (own["images"] / own["seconds"])
@@ -289,9 +275,9 @@ def bench_serve(
     ]
     record["facts"] = [
         f"{uploads} uploads at once of photos of {served[0]['upload_bytes'] / 1e6:.1f} MB take "
-        f"{_median(served, 'upload_seconds'):.1f} s; {requests:,} questions, {clients} at a time, take "
-        f"{_median(served):.1f} s: {_median(served, 'median_seconds'):.2f} s each in the middle, "
-        f"{_median(served, 'p99_seconds'):.2f} s for 99 of 100",
+        f"{median_of(served, 'upload_seconds'):.1f} s; {requests:,} questions, {clients} at a time, take "
+        f"{median_of(served):.1f} s: {median_of(served, 'median_seconds'):.2f} s each in the middle, "
+        f"{median_of(served, 'p99_seconds'):.2f} s for 99 of 100",
         "no photo was lost, and every answer is that of `fewset predict`: probabilities differ by "
         f"{max(one['largest_difference'] for one in served):.0e} at most",
         f"the server took {memory / 2**20:,.0f} MiB at most, and "
@@ -325,7 +311,7 @@ def bench_methods(
     ratios = []
     for name in chosen:
         options = {"head": name, "dim": dim, **size}
-        (many, single), measured = _measure(
+        (many, single), measured = measure_sides(
             setup,
             {
                 f"{name}, this engine": ("many tasks", {**options, "tasks": tasks}, True),
@@ -336,14 +322,14 @@ def bench_methods(
         share = tasks / plain_tasks
         kind = "iterative" if name in ITERATIVE else "closed form"
         values = [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(many, single, strict=True)]
-        ratios.append(_ratio(f"{name} ({kind}), one task at a time / this engine", values))
+        ratios.append(ratio_of(f"{name} ({kind}), one task at a time / this engine", values))
     facts = []
     for name in (name for name in LARGE if name in chosen):
         options = {"head": name, "dim": large, **size, "tasks": tasks}
         side = {f"{name}, {large} numbers, this engine": ("many tasks", options, True)}
-        (many,), measured = _measure(setup, side)
+        (many,), measured = measure_sides(setup, side)
         record["sides"] = record["sides"] + measured["sides"]
-        facts.append(f"{tasks:,} tasks of {name} with rows of {large} numbers take {_median(many):.1f} s")
+        facts.append(f"{tasks:,} tasks of {name} with rows of {large} numbers take {median_of(many):.1f} s")
     record["part"] = "methods"
     record["options"] = {"heads": list(chosen), "dim": dim, "large": large, **size, "tasks": tasks}
     record["ratios"], record["facts"] = ratios, facts
@@ -359,51 +345,6 @@ def _row_difference(measured: dict[str, list[Repetition]]) -> float:
             f"the sides disagree on the features of an image by {largest}: a defect, report it"
         )
     return largest
-
-
-def _measure(
-    setup: Setup, sides: dict[str, tuple[str, dict[str, Any], bool]], threads: int | None = None
-) -> tuple[list[list[Repetition]], Record]:
-    """The repetitions of each side, and the beginning of the record: sides, machine, command."""
-    for _, options, _ in sides.values():
-        if "data" in options:
-            open_set(options["data"])  # made before the workers would make it all at once
-    with ExitStack() as stack:
-        workers = [
-            stack.enter_context(Worker(side, options, tuned=tuned, plugins=setup.plugins, threads=threads))
-            for side, options, tuned in sides.values()
-        ]
-        measured = take_turns(workers, setup.repetitions)
-        ends = [worker.finish() for worker in workers]
-    machine = ends[0]["machine"]  # of a tuned process: with the number of threads that it took
-    record: Record = {
-        "format": FORMAT,
-        "part": "",
-        "options": {},
-        "repetitions": setup.repetitions,
-        "sides": [
-            {
-                "side": name,
-                "images": one[0]["images"],
-                "seconds": [round(repetition["seconds"], 6) for repetition in one],
-                "images_per_second": round(one[0]["images"] / _median(one), 3),
-                "peak_memory": end["peak_memory"],
-            }
-            for name, one, end in zip(sides, measured, ends, strict=True)
-        ],
-        "command": command_line(),
-        "commit": machine.pop("commit"),
-        "machine": {**machine, "device": device_name(pick_device(setup.device))},
-    }
-    return measured, record
-
-
-def _median(repetitions: Sequence[Repetition], key: str = "seconds") -> float:
-    return float(median(repetition[key] for repetition in repetitions))
-
-
-def _ratio(what: str, values: Sequence[float]) -> dict[str, Any]:
-    return {"what": what, "median": median(values), "low": min(values), "high": max(values)}
 
 
 def _agreement(

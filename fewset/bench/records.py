@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fewset.bench.parts import FORMAT, Record
+from fewset.bench.measuring import FORMAT, Record
 from fewset.report.tables import Column, Table, markdown_text, plain_text
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_page

@@ -32,7 +32,8 @@ def _measure(
 
     The processes that measure tune themselves, or not, and load the plugins: this one does neither.
     """
-    from fewset.bench.parts import PARTS, ModelSetup, Setup
+    from fewset.bench.measuring import Setup
+    from fewset.bench.parts import PARTS, ModelSetup
     from fewset.bench.records import record_text
     from fewset.runtime.files import write_json
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewset.bench.measuring import ratio_of
 from fewset.bench.method_sides import ManyTasks, OneByOne
-from fewset.bench.parts import _agreement, _ratio
+from fewset.bench.parts import _agreement
 from fewset.bench.records import make_page, performance_page
 from fewset.bench.sides import SIDES, PlainModel
 from fewset.bench.workers import Worker
@@ -211,7 +212,7 @@ def test_more_than_one_query_of_difference_is_a_defect() -> None:
 
 
 def test_a_ratio_is_the_median_of_the_rounds() -> None:
-    assert _ratio("x", [3.0, 1.0, 7.0]) == {"what": "x", "median": 3.0, "low": 1.0, "high": 7.0}
+    assert ratio_of("x", [3.0, 1.0, 7.0]) == {"what": "x", "median": 3.0, "low": 1.0, "high": 7.0}
 
 
 @pytest.mark.parametrize(

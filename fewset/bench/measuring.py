@@ -1,0 +1,72 @@
+"""The sides of a comparison take turns, each in a process of its own; what they measured becomes a record."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from fewset.bench.workers import Repetition, Worker, take_turns
+from fewset.data.images.store import open_set
+from fewset.experiments.evaluate import command_line
+from fewset.runtime.devices import device_name, pick_device
+
+FORMAT = 1
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a part is measured. `plugins` are files of one's own, which the processes that measure load."""
+
+    repetitions: int = 5
+    device: str = "auto"
+    plugins: tuple[Path, ...] = ()
+
+
+def measure_sides(
+    setup: Setup, sides: dict[str, tuple[str, dict[str, Any], bool]], threads: int | None = None
+) -> tuple[list[list[Repetition]], Record]:
+    """The repetitions of each side, and the beginning of the record: sides, machine, command."""
+    for _, options, _ in sides.values():
+        if "data" in options:
+            open_set(options["data"])  # made before the workers would make it all at once
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(Worker(side, options, tuned=tuned, plugins=setup.plugins, threads=threads))
+            for side, options, tuned in sides.values()
+        ]
+        measured = take_turns(workers, setup.repetitions)
+        ends = [worker.finish() for worker in workers]
+    machine = ends[0]["machine"]  # of a tuned process: with the number of threads that it took
+    record: Record = {
+        "format": FORMAT,
+        "part": "",
+        "options": {},
+        "repetitions": setup.repetitions,
+        "sides": [
+            {
+                "side": name,
+                "images": one[0]["images"],
+                "seconds": [round(repetition["seconds"], 6) for repetition in one],
+                "images_per_second": round(one[0]["images"] / median_of(one), 3),
+                "peak_memory": end["peak_memory"],
+            }
+            for name, one, end in zip(sides, measured, ends, strict=True)
+        ],
+        "command": command_line(),
+        "commit": machine.pop("commit"),
+        "machine": {**machine, "device": device_name(pick_device(setup.device))},
+    }
+    return measured, record
+
+
+def median_of(repetitions: Sequence[Repetition], key: str = "seconds") -> float:
+    """The median over the repetitions of a side."""
+    return float(median(repetition[key] for repetition in repetitions))
+
+
+def ratio_of(what: str, values: Sequence[float]) -> dict[str, Any]:
+    """A ratio of two sides as a record has it, with its range over the repetitions."""
+    return {"what": what, "median": median(values), "low": min(values), "high": max(values)}
