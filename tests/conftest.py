@@ -10,6 +10,7 @@ from jaxtyping import install_import_hook
 install_import_hook("fewset", "tests.check")
 
 import shutil
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fewset.experiments import plugins
 from fewset.experiments.execute import execute
 from fewset.runtime.registry import Registry
 from tests.helpers import results
+from tests.helpers.disks import small_disk_at
 from tests.helpers.features import make_table
 from tests.helpers.tiny_recipes import PRETRAIN, recipe
 from tests.helpers.tiny_set import make_tiny_set
@@ -46,6 +48,13 @@ def _private_members(monkeypatch: pytest.MonkeyPatch) -> None:
         len(registry)  # its own members are loaded for good
         monkeypatch.setattr(registry, "_members", dict(registry._members))
     monkeypatch.setattr(plugins, "_loaded", set(plugins._loaded))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory with room for 8 MB."""
+    with small_disk_at(tmp_path / "disk") as place:
+        yield place
 
 
 @pytest.fixture

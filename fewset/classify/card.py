@@ -8,6 +8,7 @@ from fewset.classify.answers import plain_label
 from fewset.classify.learned import Learned
 from fewset.classify.rejection import SHARE
 from fewset.classify.trust import LEAST_SHOTS
+from fewset.runtime.paths import without_machine
 
 _LISTED = 10
 
@@ -98,7 +99,7 @@ def _label(learned: Learned, number: int) -> str:
 
 
 def _photo(learned: Learned, number: int) -> str:
-    return learned.support.names[number] or f"row {number}"
+    return without_machine(learned.support.names[number]) or f"row {number}"
 
 
 def _classes(learned: Learned, numbers: Sequence[int]) -> str:

@@ -6,15 +6,7 @@ import numpy as np
 
 from fewset.classify.answers import NONE_OF_THESE, plain_label
 from fewset.runtime.errors import UserError
-
-LONGEST = 200
-_RESERVED = {
-    "con",
-    "prn",
-    "aux",
-    "nul",
-    *(f"{name}{number}" for name in ("com", "lpt") for number in range(10)),
-}
+from fewset.runtime.names import LONGEST, plain_name
 
 
 def check_class_names(classes: np.ndarray) -> None:
@@ -35,8 +27,4 @@ def check_class_names(classes: np.ndarray) -> None:
 
 def folder_name(label: Any) -> str:
     """The label as the name of one folder; refused where it would lead elsewhere, or is none somewhere."""
-    name = str(plain_label(label))
-    strange = set(name) & set('/\\:*?"<>|') or not name.isprintable() or len(name.encode()) > LONGEST
-    if strange or name != name.strip(" .") or not name or name.split(".")[0].lower() in _RESERVED:
-        raise UserError(f"the class {name!r} cannot be the name of a folder; rename the class")
-    return name
+    return plain_name(str(plain_label(label)), "the class")

@@ -37,8 +37,10 @@ from fewset.classify.linear import LinearClassifier
 from fewset.classify.support import Support
 from fewset.classify.trust import Trust
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import one_line, replacing
+from fewset.runtime.files import replacing
+from fewset.runtime.names import one_line
 from fewset.runtime.parsing import parse, plain
+from fewset.runtime.paths import without_machine
 from fewset.runtime.reading import parse_json
 
 FORMAT = 1
@@ -89,7 +91,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         FORMAT,
         __version__,
         tuple(support.classes.tolist()),
-        tuple(one_line(name[:_LONGEST_NAME]) for name in support.names),
+        tuple(one_line(without_machine(name)[:_LONGEST_NAME]) for name in support.names),
         learned.head,
         linear.power,
         linear.temperature,

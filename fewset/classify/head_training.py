@@ -21,10 +21,12 @@ from fewset.classify.heads.equivariant import EquivariantHead, Scalars, solve
 from fewset.experiments.evaluate import command_line
 from fewset.models.losses import task_loss
 from fewset.models.regression import episode_membership
+from fewset.runtime.arrays import array_in
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.machine import describe
 from fewset.runtime.parsing import parse
+from fewset.runtime.zips import open_zip
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec
@@ -59,9 +61,9 @@ class _Tasks(NamedTuple):
 def read_domain(file: Path) -> Domain:
     """The table of an .npz file with `features` and `labels`."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            features, labels = arrays["features"], arrays["labels"]
-    except (OSError, ValueError, KeyError) as error:
+        with open_zip(file) as archive:
+            features, labels = (array_in(archive, name) for name in ("features", "labels"))
+    except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read ({error}); expected .npz with features and labels") from None
     if features.ndim != 2 or labels.shape != features.shape[:1] or labels.dtype.kind not in "iu":
         raise UserError(

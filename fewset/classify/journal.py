@@ -7,15 +7,11 @@ answer. Lines are written in whole chunks; what a stop left of a chunk is cut of
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.parsing import parse
@@ -91,28 +87,6 @@ class Journal:
             next(file)
             for line in file:
                 yield json.loads(line)
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """One run at a time writes a journal: a second one is refused. For all processes of a run."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    distributed.on_main_process(lambda: _acquire(lock, path))
-    try:
-        yield
-    finally:
-        if lock.is_locked:
-            Path(lock.lock_file).unlink(missing_ok=True)
-            lock.release()
-
-
-def _acquire(lock: FileLock, path: Path) -> None:
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(
-            f"another run writes {path} now; wait until it is done, or write to another file"
-        ) from None
 
 
 def begin(path: Path, heading: Heading) -> Journal:

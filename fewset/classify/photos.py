@@ -17,7 +17,7 @@ from PIL import Image
 from fewset.data.images.csv_tables import table_rows
 from fewset.data.images.decoding import SUFFIXES, as_images
 from fewset.data.images.importers.folder import entries
-from fewset.data.images.sources import Source, open_source, read_image_file
+from fewset.data.images.sources import Source, open_source, read_image_file, warn_of_left_out
 from fewset.runtime.errors import UserError
 
 Pixels = bytes | np.ndarray | Image.Image
@@ -115,6 +115,7 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
         return
     with open_source(path) as source:
         found = entries(source)
+        warn_of_left_out(source)
         splits = sorted({entry.split for entry in found if entry.split is not None})
         if splits:
             raise UserError(
@@ -152,7 +153,8 @@ def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Callable[[str],
 
 
 def _photo_files(source: Source) -> list[str]:
-    files = [file for file in source.files if file.lower().endswith(SUFFIXES)]
+    files = source.images()
+    warn_of_left_out(source)
     if not files:
         raise UserError(f"there are no photos in {source.path}; expected files {', '.join(SUFFIXES)}")
     return files
@@ -165,10 +167,17 @@ def _is_table(path: Path) -> bool:
 def _table(path: Path, columns: Sequence[str]) -> list[list[str]]:
     if not path.is_file():
         raise UserError(f"there is no file {path}; expected a CSV file with the columns {', '.join(columns)}")
-    rows = [cells for _, cells in table_rows(path.read_bytes(), str(path), columns)]
+    rows = [cells for _, cells in table_rows(_content(path), str(path), columns)]
     if not rows:
         raise UserError(f"{path} lists no photos; expected a line for each under {','.join(columns)!r}")
     return rows
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_image_file(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
 
 
 def _listed(photos: Iterable[Any]) -> list[Photo]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fewset.classify.answer_files import answer_row, write_csv, write_lines
 from fewset.classify.answering import answered
-from fewset.classify.journal import Heading, Journal, Row, alone, begin, check_same, reopen
+from fewset.classify.journal import Heading, Journal, Row, begin, check_same, reopen
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import BATCH, PhotoRow, photo_rows
 from fewset.classify.photos import Listing, Photo, opened_paths
@@ -22,7 +22,9 @@ from fewset.classify.sorting import Place, check_folders, sort_photos, sorted_to
 from fewset.models.encoders import Encoder
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output, one_line
+from fewset.runtime.files import check_output
+from fewset.runtime.locks import alone
+from fewset.runtime.names import one_line
 from fewset.runtime.progress import progress
 
 CHUNK = 2 * BATCH
@@ -125,9 +127,11 @@ def predict_to(
     predictor: Predictor, classifier_digest: str, paths: Sequence[Path], outputs: Outputs, resume: bool
 ) -> Summary:
     """Answer all photos and write the outputs, which must be some; with `resume` a stopped run goes on."""
-    assert outputs.journal is not None
+    journal = outputs.journal
+    assert journal is not None
     outputs.check(predictor.learned, paths)
-    with alone(outputs.journal):
+    told = f"another run writes {journal} now; wait until it is done, or write to another file"
+    with alone(journal.with_name(f".{journal.name}.lock"), told):
         return _predict_to(predictor, classifier_digest, paths, outputs, resume)
 
 

@@ -5,7 +5,7 @@ commands: with a name it is a command with parts (`fewset data import`), without
 top. `PANEL` is the panel of the help in which they are shown.
 """
 
-import errno
+import os
 import sys
 import traceback
 import warnings
@@ -22,6 +22,7 @@ from fewset import __version__
 from fewset.cli.output import echo, print_error, print_stopped, print_warning
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
+from fewset.runtime.refusals import as_user_error
 
 # The panels of the help from top to bottom, and the files that come first in each; others follow by name.
 _PANELS: dict[str, tuple[str, ...]] = {
@@ -32,8 +33,6 @@ _PANELS: dict[str, tuple[str, ...]] = {
     "Paper": (),
     "Speed": (),
 }
-# What the system refuses is not a defect: no permission, no space.
-_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 _INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 
@@ -75,14 +74,19 @@ def main() -> None:
         except distributed.LostProcess as error:
             print_error(error)
             sys.exit(1)
+        except BrokenPipeError:  # whoever reads the output, such as head, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         except Exception as error:
-            if getattr(error, "errno", None) in _REFUSALS:
-                print_error(error)
-            else:
-                traceback.print_exc()
-                print_error(
-                    "this is a defect of fewset: please report this with the command and the text above"
-                )
+            refusal = as_user_error(error)
+            if refusal is not None:
+                print_error(refusal)
+                sys.exit(2)
+            traceback.print_exc()
+            print_error(
+                "this is a defect of fewset: please report it to its issue tracker, with the command and the "
+                "text above"
+            )
             sys.exit(1)
 
 

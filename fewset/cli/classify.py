@@ -11,7 +11,8 @@ from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import console, echo, make_table, print_warning, resumable
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output, file_digest, one_line, write_text
+from fewset.runtime.files import check_output, file_digest, write_text
+from fewset.runtime.names import one_line
 
 if TYPE_CHECKING:
     from fewset.classify.journal import Row

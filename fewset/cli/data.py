@@ -1,5 +1,6 @@
 """Image sets and tables of features: import them, and look at them."""
 
+import os
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated
@@ -149,6 +150,36 @@ def data_verify(
             echo(f"contact sheet: {sheet}")
 
 
+@commands.command("clean")
+def data_clean(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Directories such as runs/, searched with all in them; default: where sets live."
+        ),
+    ] = None,
+) -> None:
+    """Show and remove what killed processes have left: files and sets that they had half written.
+
+    Other commands remove it, too, where they write. What a running process writes stays.
+
+    Example: `fewset data clean`
+    """
+    from fewset.data.manifest import home
+    from fewset.runtime.partial import clear
+
+    given = directories or [home()]
+    for directory in given:
+        if directories and not directory.is_dir():
+            raise UserError(f"{directory} is no directory; give one that is there")
+    folders = [Path(folder) for each in given for folder, _, _ in os.walk(each)]
+    count = 0
+    for path, size in clear(folders):
+        echo(f"removed: {path} ({size:,} bytes)")
+        count += 1
+    echo(f"{count:,} left-overs removed" if count else "there is nothing to clean")
+
+
 def _imported(name: str) -> "list[ImageSet | FeatureTable]":
     """What has this name: an image set, a table of features, or one of each, the image set first."""
     from fewset.data.features.table import list_features, open_features
@@ -181,7 +212,7 @@ def _print_set(images: "ImageSet") -> None:
     if images.domain_names:
         echo(f"domains: {', '.join(images.domain_names)}")
     if manifest["skipped"]:
-        echo(f"left out: {len(manifest['skipped']):,} bad images")
+        echo(f"left out: {len(manifest['skipped']):,} images")
         for line in manifest["skipped"][:10]:
             echo(f"  {line}")
     echo(f"size: {manifest['size']} px; source: {manifest['source']}")

@@ -12,18 +12,24 @@ import re
 import shlex
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from platformdirs import user_data_path
 
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import file_digest, write_json
+from fewset.runtime.names import plain_name, shortened
+from fewset.runtime.partial import clear_all
+from fewset.runtime.paths import recorded_path
 from fewset.runtime.reading import read_json
 
 Manifest = dict[str, Any]
+T = TypeVar("T")
+_TRIES = 5
 
 # Files up to this size are read and compared with their digest at each opening; it takes milliseconds.
 _SMALL = 2**24
@@ -37,11 +43,60 @@ def home() -> Path:
 
 def import_command(kind: str, source: Path, name: str, **options: object) -> str:
     """The command line that imports a source; options that are None, False or 0 are left out."""
-    words = ["fewset", "data", "import", kind, str(source), "--name", name]
+    words = ["fewset", "data", "import", kind, recorded_path(source), "--name", name]
     for option, value in options.items():
         if value:
             words += [f"--{option.replace('_', '-')}", *([] if value is True else [str(value)])]
     return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a set or table came from: in words that name no machine, and a key that tells it from others."""
+
+    words: str
+    key: str = ""
+
+    @classmethod
+    def of(cls, path: Path, before: str = "") -> "Origin":
+        """That of a directory or file, after a word that says what it is."""
+        return cls(before + recorded_path(path), sha256_of(before + str(path.absolute())))
+
+    def is_that_of(self, manifest: Manifest) -> bool:
+        """Whether a set or table came from here."""
+        there = manifest.get("source_key")  # which earlier versions did not write
+        return there == self.key if there and self.key else bool(manifest["source"] == self.words)
+
+    @classmethod
+    def in_manifest(cls, manifest: Manifest) -> "Origin":
+        return cls(manifest["source"], manifest.get("source_key", ""))
+
+
+def unchanged_while_read(path: Path, read: Callable[[Path], T]) -> T:
+    """What `read` makes of a directory: all of it from one and the same, though others may replace it."""
+    for _ in range(_TRIES):
+        before = _identity(path)
+        try:
+            found = read(path)
+        except (OSError, UserError):
+            if _identity(path) == before:
+                raise
+        else:
+            if _identity(path) == before:
+                return found
+    raise UserError(f"{path} is being replaced again and again; come back when that is done")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def sha256_of(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -62,13 +117,14 @@ class Layout:
         """Where the one called `name` is or will be."""
         if not re.fullmatch(r"\w[\w.-]{0,99}", name):
             raise UserError(
-                f"{name!r} cannot be the name of an image set or a table: expected letters, digits, '-', '_' "
-                "and '.', at most 100, the first a letter or a digit; choose another name"
+                f"{shortened(name)!r} cannot be the name of an image set or a table: expected letters, "
+                "digits, '-', '_' and '.', at most 100, the first a letter or a digit; choose another name"
             )
-        return home() / self.folder / name
+        return home() / self.folder / plain_name(name, f"the {self.what}")
 
     def names(self) -> list[str]:
         """The names of those at home."""
+        clear_all(home() / self.folder)
         manifests = (home() / self.folder).glob("[!.]*/manifest.json")
         return sorted(manifest.parent.name for manifest in manifests)
 
@@ -83,13 +139,16 @@ class Layout:
         """
         command = f"fewset data import {self.kind} SOURCE --name"
         if isinstance(name, Path) or "/" in name or os.sep in name:
-            if not (Path(name) / "manifest.json").is_file():
+            path = Path(name).expanduser()
+            if not (path / "manifest.json").is_file():
                 raise UserError(
-                    f"no {self.what} at {name}: expected a directory with a manifest.json; import one: "
-                    f"{command} NAME"
+                    f"no {self.what} at {shortened(str(name))}: expected a directory with a manifest.json; "
+                    f"import one: {command} NAME"
                 )
-            return Path(name)
+            return path
         path = self.path(name)
+        if not path.exists():
+            clear_all(path.parent)  # a killed process may have left it beside its place
         if not path.exists() and name not in self.generated:
             missing = unknown_name(self.what, name, self.available())
             raise UserError(f"{missing} Import it: {command} {name}")
@@ -148,18 +207,18 @@ class Layout:
             if file_digest(path / file) != expected["sha256"]:
                 raise self.damaged(path, f"{file} was edited", manifest)
 
-    def refuse_other_source(self, path: Path, source: str) -> None:
+    def refuse_other_source(self, path: Path, origin: Origin) -> None:
         """An import may make anew what came from the same source, or is damaged; nothing else."""
         if not (path / "manifest.json").exists():
             return
         try:
-            there = self.read(path)["source"]
+            manifest = self.read(path)
         except UserError:
             return
-        if there != source:
+        if not origin.is_that_of(manifest):
             raise UserError(
-                f"the {self.what} {path.name!r} exists and came from {there!r}; choose another name with "
-                "--name, or replace it with --force"
+                f"the {self.what} {path.name!r} exists and came from {manifest['source']!r}; choose another "
+                "name with --name, or replace it with --force"
             )
 
     def check_space(self, path: Path, needed: int) -> None:
@@ -168,7 +227,7 @@ class Layout:
         free = shutil.disk_usage(place).free
         if free < needed:
             raise UserError(
-                f"the {self.what} needs {needed / 1e9:.1f} GB, but {place} has {free / 1e9:.1f} GB free; "
+                f"the {self.what} needs {needed / 1e6:,.0f} MB, but {place} has {free / 1e6:,.0f} MB free; "
                 "make room, or set FEWSET_HOME to a directory on another disk"
             )
 
@@ -183,4 +242,4 @@ class Layout:
 
     def _digest(self, manifest: Manifest) -> str:
         content = {key: manifest[key] for key in self.content}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return sha256_of(json.dumps(content, sort_keys=True))

@@ -12,7 +12,6 @@ does not read, are absent from files of an old PyTorch; and the classifier of a 
 `FC.*`, is left out with a warning.
 """
 
-import hashlib
 import re
 import warnings
 from collections.abc import Mapping
@@ -31,6 +30,8 @@ from fewset.experiments.run_directory import WEIGHTS, RunDirectory
 from fewset.experiments.weights import check_finite, check_state, save_weights
 from fewset.models.model import Average, FewShotModel, embedding_model
 from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.files import file_digest
+from fewset.runtime.paths import recorded_path
 from fewset.training.episodic import TrainConfig
 
 PUBLISHED_BACKBONES = {"ConvNet": "conv4", "Res12": "resnet12", "Res18": "resnet18", "WRN": "wrn28_10"}
@@ -148,12 +149,16 @@ def import_weights(
         train=TrainConfig(shot=shot),
         evaluate=EvaluateConfig(shot=shot),
     )
+    with run.alone():
+        _write(run, path, recipe, model, force)
+    return recipe
+
+
+def _write(run: RunDirectory, path: Path, recipe: Recipe, model: FewShotModel, force: bool) -> None:
     header = "# The authors' weights, by `fewset import-weights`; [train] has defaults, not what they ran.\n"
     run.begin(header + recipe_text(recipe), resume=False, force=force)
-    with path.open("rb") as file:
-        run.log(f"imported {path.resolve()}, sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}")
-    save_weights(model, config, out / WEIGHTS)
-    return recipe
+    run.log(f"imported {recorded_path(path)}, sha256 {file_digest(path)}")
+    save_weights(model, recipe.model, run.path / WEIGHTS)
 
 
 def published_model(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fewset.models.backbones import BACKBONES
@@ -10,6 +9,7 @@ from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
 from fewset.models.task_model import Takes, taken_by
 from fewset.runtime.errors import UserError
+from fewset.runtime.names import plain_name
 from fewset.tasks.hashing import check_seed
 from fewset.tasks.spec import TaskSpec
 from fewset.training.episodic import TrainConfig
@@ -107,10 +107,7 @@ class Recipe:
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
     def __post_init__(self) -> None:
-        if not self.name or Path(self.name).name != self.name:
-            raise UserError(
-                f"the recipe's name is {self.name!r}, expected a plain name: it names the run directory"
-            )
+        plain_name(self.name, "the recipe")
         check_seed(self.seed)
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")

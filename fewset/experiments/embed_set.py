@@ -15,6 +15,7 @@ from fewset.data.features.importer import query_roles
 from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
 from fewset.data.images.decoding import decode_photo
 from fewset.data.images.store import SPLITS, ImageSet, open_set
+from fewset.data.manifest import Origin
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.evaluate import command_line
 from fewset.experiments.recipes import run_recipe
@@ -81,7 +82,7 @@ def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
 
     It holds what `embed_set` writes and `import_features` makes of that. It appears when it is complete.
     """
-    embedder = _open(run, None, device)
+    embedder, origin = _open(run, None, device), Origin.of(run, OF_A_RUN)
     items = _items(embedder.images, ["train", "test"])
     write_features(
         table_path(name),
@@ -92,7 +93,8 @@ def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
         class_names=items.class_names,
         unseen=items.split_of != 0,
         setups=np.zeros(len(items.class_names), dtype=np.int64),
-        source=f"{OF_A_RUN}{run.absolute()}",
+        source=origin.words,
+        source_key=origin.key,
         command=command_line(),
         made_from=embedder.made_from,
     )

@@ -1,6 +1,5 @@
 """Score a run by a protocol and write the result: its file, the value of each task, a few example tasks."""
 
-import os
 import shlex
 import sys
 import time
@@ -32,8 +31,11 @@ from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import file_digest, replacing
+from fewset.runtime.locks import in_turn
 from fewset.runtime.machine import describe
+from fewset.runtime.names import one_line, plain_name
 from fewset.runtime.parsing import parse, parse_words
+from fewset.runtime.paths import without_machine
 from fewset.tasks.scores import Score
 
 
@@ -112,9 +114,7 @@ def evaluate_run(
     else:
         stem = _stem(result)
         file = run / RESULTS / f"{stem}json"
-    result = _write_arrays(result, outcome, file.parent, stem)
-    distributed.on_main_process(lambda: write_result(result, file))
-    return result, file
+    return distributed.on_main_process(lambda: _write(result, outcome, file, stem)), file
 
 
 def make_protocol(name: str, options: Mapping[str, Any]) -> Protocol:
@@ -194,16 +194,14 @@ def command_line() -> str:
     Paths are relative to where the command ran: files are handed on, and need not tell whose machine it was.
     """
     program = Path(sys.argv[0]).name
-    words = [_without_machine(word) for word in sys.argv[1:]]
+    words = [one_line(_recorded_word(word)) for word in sys.argv[1:]]
     return shlex.join(["fewset" if program == "__main__.py" else program, *words])
 
 
-def _without_machine(word: str) -> str:
-    """A word of a command; an absolute path, alone or as in --out=PATH, from where the command ran."""
-    option, equals, value = word.partition("=")
-    if equals and option.startswith("-"):
-        return f"{option}={_without_machine(value)}"
-    return os.path.relpath(word) if Path(word).is_absolute() else word
+def _recorded_word(word: str) -> str:
+    """A word of a command; an absolute path in it, alone or as in --out=PATH, is made relative."""
+    key, equals, value = word.partition("=")
+    return f"{key}={without_machine(value)}" if equals else without_machine(word)
 
 
 def _stem(result: Result) -> str:
@@ -213,24 +211,31 @@ def _stem(result: Result) -> str:
     skipped = "without-small-classes" if result.left_out else ""
     sizes = [f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks")]
     tasks = (result.data, domain, result.split, skipped, *sizes, f"seed{result.seed}")
-    return "-".join(filter(None, (setting, result.variant, *tasks))) + "."
+    stem = "-".join(filter(None, (setting, result.variant, *tasks)))
+    return plain_name(stem, "the result") + "."
+
+
+def _write(result: Result, outcome: Outcome, file: Path, stem: str) -> Result:
+    """Write a result with its arrays: all of one evaluation, though another may write them at once."""
+    with in_turn(file.with_name(f".{file.name}.lock")):
+        result = _write_arrays(result, outcome, file.parent, stem)
+        write_result(result, file)
+    return result
 
 
 def _write_arrays(result: Result, outcome: Outcome, folder: Path, stem: str) -> Result:
     """Write the values of each task, and the examples; returns the result with the names of these files."""
 
     def stored(score: Score, name: str) -> StoredScore:
-        if distributed.is_main_process():
-            with replacing(folder / name) as temporary, temporary.open("wb") as file:
-                np.save(file, score.per_task)
+        with replacing(folder / name) as temporary, temporary.open("wb") as file:
+            np.save(file, score.per_task)
         return StoredScore(score.mean, stored_width(score.ci95), name)
 
     examples = None
     if outcome.examples is not None:
         examples = f"{stem}examples.npz"
-        if distributed.is_main_process():
-            with replacing(folder / examples) as temporary, temporary.open("wb") as file:
-                np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
+        with replacing(folder / examples) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
     return replace(
         result,
         per_task=stored(outcome.score, f"{stem}per_task.npy").per_task,

@@ -20,7 +20,7 @@ from fewset.experiments.initial import (
     find_init,
     made_of,
 )
-from fewset.experiments.recipes import read_recipe, recipe_text
+from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
 from fewset.experiments.teachers import load_teachers
@@ -61,13 +61,27 @@ def execute(
     With `resume` a run that was stopped goes on, and the result of a finished one comes back; with `force` it
     starts anew. `echo` is given what the user should know at once, and the trackers `log_to` each epoch.
     """
-    config: Any = getattr(recipe, kind)
-    if config is None:
+    if getattr(recipe, kind) is None:
         other = "train" if kind == "pretrain" else "pretrain"
         raise UserError(f"recipe {recipe.name!r} has no [{kind}] table; use `fewset {other}`")
     if resume and force:
         raise UserError("--resume goes on with a run, --force starts anew; give one of them")
-    run, recipe = RunDirectory(out), with_dim(recipe)
+    with RunDirectory(out).alone():
+        return _execute(with_dim(recipe), kind, out, resume, force, device, echo, log_to)
+
+
+def _execute(
+    recipe: Recipe,
+    kind: Kind,
+    out: Path,
+    resume: bool,
+    force: bool,
+    device: str,
+    echo: Callable[[str], None],
+    log_to: Iterable[str],
+) -> Result:
+    config: Any = getattr(recipe, kind)
+    run = RunDirectory(out)
 
     def tell(line: str) -> None:
         run.log(line)
@@ -84,11 +98,12 @@ def execute(
     where = pick_device(device)
     precision, note = usable_precision(config.precision, where)
     changes: Any = {kind: replace(config, precision=precision)}
+    began_with = made_of(recipe, out.parent)  # before they are read: if they are replaced, that is noticed
     stage = stage_for(replace(recipe, **changes), out.parent, where)
 
     def begin() -> None:
         environment = {"device": str(where), "precision": precision, "processes": distributed.world_size()}
-        run.begin(recipe_text(recipe), resume, force, **environment, **made_of(recipe, out.parent))
+        run.begin(recipe_text(recorded_recipe(recipe)), resume, force, **environment, **began_with)
         tracking.start(recipe)
 
     run.follow = tracking.rows
@@ -100,6 +115,9 @@ def execute(
         fit(stage, run)
         if recipe.model.gate and not config.epochs:
             stage.validate()  # chooses the gate of weights that stay as they are
+        changed = distributed.on_main_process(lambda: changes_since(run, recipe))
+        if changed:
+            raise UserError(f"{changed}: it was replaced while the run was trained; start anew with --force")
         _fit_head(stage.model, recipe)
         size = _stored_size(recipe)
         distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS, size))
@@ -111,7 +129,7 @@ def execute(
 def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
     """The state of a run to go on with, which must be one of the same recipe, on the same data."""
     file = run.path / RECIPE
-    if run.state != "new" and not (file.exists() and read_recipe(file) == recipe):
+    if run.state != "new" and not (file.exists() and read_recipe(file) == recorded_recipe(recipe)):
         raise UserError(
             f"the recipe differs from {file}: resume with the same recipe and the same --set, or start anew "
             "with --force"

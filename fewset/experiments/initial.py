@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fewset.data.images.store import list_sets, open_set
+from fewset.data.manifest import Origin
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe
@@ -12,13 +13,15 @@ from fewset.experiments.zoo import released_models
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
+from fewset.runtime.paths import recorded_path
 from fewset.training.checkpoint import CHECKPOINT
 
 
 def find_init(init: str, beside: Path) -> Path:
     """The weights that training starts from: a run beside the new one, a path, or a released model."""
     released = released_models()
-    for candidate in (beside / init, Path(init), *([released[init]] if init in released else [])):
+    known = [released[init]] if init in released else []
+    for candidate in (beside / init, Path(init).expanduser(), *known):
         if candidate.exists():
             return candidate
     raise UserError(
@@ -68,7 +71,8 @@ def describe_start(model: TaskModel, source: Path) -> str:
     there, here = (repr(each.backbone).splitlines() for each in (load(source), model))
     lines = zip(there, here, strict=False)
     other = [f"{old.strip()} there, {new.strip()} here" for old, new in lines if old != new]
-    return f"starts from {source}" + (f", with another backbone: {'; '.join(other)}" if other else "")
+    place = recorded_path(source)
+    return f"starts from {place}" + (f", with another backbone: {'; '.join(other)}" if other else "")
 
 
 def check_held_out(recipe: Recipe, source: Path) -> None:
@@ -97,7 +101,7 @@ def _may_know(recipe: Recipe, source: Path, followed: frozenset[Path] = frozense
         return not same_items or digest not in (None, images.digest)
     if first.data.set in list_sets():
         others = open_set(first.data.set)
-        if images.manifest["source"] == others.manifest["source"]:  # imported twice, at two sizes perhaps
+        if Origin.in_manifest(images.manifest).is_that_of(others.manifest):  # at two sizes perhaps
             return True
         digest = digest or others.digest
     if digest == images.digest:

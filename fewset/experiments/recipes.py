@@ -25,6 +25,7 @@ from fewset.experiments.run_directory import RECIPE
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.packaged import packaged_directory
 from fewset.runtime.parsing import lasting, parse, parse_value, plain
+from fewset.runtime.paths import without_machine
 from fewset.runtime.reading import parse_toml, read_text
 
 _Table = dict[str, Any]
@@ -133,6 +134,14 @@ def recipe_digest(recipe: Recipe) -> str:
     """
     table = lasting(replace(recipe, card=None))
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
+
+
+def recorded_recipe(recipe: Recipe) -> Recipe:
+    """The recipe as a run keeps it: a set or a run in it that has an absolute path, without the machine."""
+    changes: dict[str, Any] = {"data": replace(recipe.data, set=without_machine(recipe.data.set))}
+    stage: Any = getattr(recipe, recipe.kind)
+    changes[recipe.kind] = replace(stage, init=without_machine(stage.init))
+    return replace(recipe, **changes)
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -2,18 +2,23 @@
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json, write_text
+from fewset.runtime.locks import alone
 from fewset.runtime.machine import describe
+from fewset.runtime.partial import clear_all, partial_of
 from fewset.runtime.reading import read_json
 from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 
 RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
 ENVIRONMENT, RESULTS = "environment.json", "results"
 TRACKING = "tracking"  # all in it is written by the trackers of experiments
+_LOCK = ".lock"
 
 State = Literal["new", "unfinished", "finished"]
 
@@ -40,9 +45,28 @@ class RunDirectory(TrainingFiles):
     def made_of(self) -> dict[str, str]:
         """The digests of what the run was trained on, started from and taught by, as far as is known."""
         file = self.path / ENVIRONMENT
-        known = read_json(file) if file.exists() else {}
-        digests = ("data_digest", "init_digest", "teachers_digest")
-        return {key: known[key] for key in digests if key in known}
+        try:
+            known = read_json(file) if file.exists() else {}
+            digests = ("data_digest", "init_digest", "teachers_digest")
+            return {key: str(known[key]) for key in digests if key in known}
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(
+                f"{file} cannot be read ({error}), so nobody knows what the run began with; remove it, or "
+                "start anew with --force"
+            ) from None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One run at a time writes into the directory: a second one is refused."""
+        told = f"another process is writing the run {self.path} now; wait until it is done, or choose another"
+        there = self.path.exists()
+        try:
+            with alone(self.path / _LOCK, told):
+                yield
+        finally:
+            if not there:  # nothing came of it
+                with suppress(OSError):
+                    self.path.rmdir()
 
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
         """Make the directory ready to be written to, or refuse with the remedy.
@@ -50,8 +74,9 @@ class RunDirectory(TrainingFiles):
         Starting anew removes all files that a run and its evaluations have written, and no others.
         `environment` is what there is to say of it besides the machine.
         """
+        clear_all(*(self.path / folder for folder in _WRITTEN))
         if self.state == "new":
-            if self.path.exists() and any(self.path.iterdir()):
+            if self.path.exists() and any(file.name != _LOCK for file in self.path.iterdir()):
                 raise UserError(
                     f"{self.path} is not empty and not a run; choose another directory with --out"
                 )
@@ -74,7 +99,7 @@ class RunDirectory(TrainingFiles):
         for folder, names in _WRITTEN.items():
             directory = self.path / folder
             for file in directory.glob("*"):
-                if re.fullmatch(rf"{names}|\.({names})\.\d+\.partial", file.name):
+                if re.fullmatch(names, partial_of(file) or file.name):
                     file.unlink()
             if folder.name and directory.is_dir() and not any(directory.iterdir()):
                 directory.rmdir()

@@ -13,10 +13,13 @@ from fewset.models.model import image_embedder
 from fewset.models.preprocessing import BILINEAR, Preprocessing
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import unknown_name
+from fewset.runtime.paths import recorded_path
 
 
 def load_encoder(name: str = "auto", device: str = "auto") -> Encoder:
     """A registered encoder or a released model by its name, a run or a weights file by its path."""
+    if name.startswith("~"):
+        name = str(Path(name).expanduser())
     if is_encoder(name):
         return find_encoder(name, device)
     released = released_models()
@@ -40,7 +43,10 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
     tried_on = torch.randint(256, (2, 3, size, size), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         folded = model.folded(tried_on.to(torch.uint8)).to(place)
-    known = source if source in released_models() else str(Path(source).resolve())
+    known = source
+    if source not in released_models():
+        known = recorded_path(source)
+        known = known if "/" in known else f"./{known}"  # not to be taken for the name of another encoder
     return NetworkEncoder(
         known, model.dim, preprocessing.digest([path]), preprocessing, folded.embed_normalised, place
     )

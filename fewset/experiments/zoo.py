@@ -11,6 +11,7 @@ from fewset.experiments.run_directory import RECIPE, WEIGHTS
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import digest_path, replacing_directory
+from fewset.runtime.locks import in_turn
 from fewset.runtime.packaged import packaged_directory
 
 _FILES = (RECIPE, WEIGHTS)
@@ -66,12 +67,13 @@ def is_copy(run: Path, model: Path) -> bool:
 
 def copy_model(model: Path, run: Path) -> None:
     """Make a run directory of a released model; a copy that is there already stays as it is."""
-    if not run.exists():
-        with replacing_directory(run) as copy:
-            for file in (*_FILES, digest_path(model / WEIGHTS).name):
-                if (model / file).exists():
-                    shutil.copyfile(model / file, copy / file)
-    elif not is_copy(run, model):
+    with in_turn(run.with_name(f".{run.name}.lock")):
+        if not run.exists():
+            with replacing_directory(run) as copy:
+                for file in (*_FILES, digest_path(model / WEIGHTS).name):
+                    if (model / file).exists():
+                        shutil.copyfile(model / file, copy / file)
+    if not is_copy(run, model):
         raise UserError(
             f"{run} is not a copy of the released model {model.name!r}, but where one would go: for what is "
             f"there say {run}, for the released model move it away first"

@@ -26,7 +26,8 @@ from fewset.report.tables import (
     score_tables,
 )
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import checked_name, replacing_directory, write_page
+from fewset.runtime.files import replacing_directory, write_page
+from fewset.runtime.names import plain_name
 
 PAGE = "README.md"
 NOTES = "notes.md"
@@ -57,7 +58,8 @@ def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
     places = []
     for run in runs:
         result = load_result(run)
-        places.append(directory / checked_name(result.data, "set") / checked_name(result.run, "run"))
+        data, name = plain_name(result.data, f"{run}: the set"), plain_name(result.run, f"{run}: the run")
+        places.append(directory / data / name)
         with replacing_directory(places[-1]) as target:
             for file in (file for pattern in _KEPT for file in run.glob(pattern)):
                 kept = target / file.relative_to(run)

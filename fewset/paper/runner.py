@@ -13,7 +13,13 @@ from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.execute import execute
 from fewset.experiments.initial import changes_since
-from fewset.experiments.recipes import list_recipes, read_recipe, recipe_path, shipped_recipes
+from fewset.experiments.recipes import (
+    list_recipes,
+    read_recipe,
+    recipe_path,
+    recorded_recipe,
+    shipped_recipes,
+)
 from fewset.experiments.run_directory import RECIPE, RunDirectory
 from fewset.experiments.zoo import copy_model, is_copy, released_models
 from fewset.paper.study import PlannedRun
@@ -89,7 +95,7 @@ class StudyRunner:
         recipe = with_dim(self.recipe(run))
         directory = self.runs / recipe.name
         there = RunDirectory(directory)
-        if there.state == "finished" and read_recipe(directory / RECIPE) != recipe:
+        if there.state == "finished" and read_recipe(directory / RECIPE) != recorded_recipe(recipe):
             raise UserError(
                 f"{directory} was made with other settings than this study asks for; give the same --set "
                 "as then, or another directory with --runs"

@@ -1,7 +1,5 @@
 """Results with what lies beside their files: the value of each task, example tasks, training curves."""
 
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -14,12 +12,16 @@ from jaxtyping import Float, Int
 
 from fewset.experiments.result import Result, StoredScore, broken_file, half_width, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS
+from fewset.runtime.arrays import array_in
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
-from fewset.runtime.reading import parse_json, parse_toml, read_text, regular_file
+from fewset.runtime.names import plain_name
+from fewset.runtime.reading import parse_json, parse_toml, read_bytes, read_text, regular_file
+from fewset.runtime.zips import open_zip
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import METRICS
 
+_LARGEST_METRICS = 2**28
 _NUMBER = (int, float, NoneType)
 _EPOCH: dict[str, tuple[type, ...]] = {
     "epoch": (int,),
@@ -140,18 +142,20 @@ class _Arrays:
         return score
 
     def examples(self, name: str) -> Examples | None:
-        file, archive = self._load(name)
-        if isinstance(archive, np.ndarray):
-            raise self._broken(file, "is a single array, expected an .npz archive")
+        file = self._beside(name)
         names = [item.name for item in fields(Examples)]
-        with archive:
-            missing = [field for field in names if field not in archive]
-            if missing:
-                raise self._broken(file, f"lacks {', '.join(missing)}")
-            try:
-                arrays = {field: archive[field] for field in names}
-            except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-                raise self._broken(file, f"cannot be read ({error})") from None
+        try:
+            with open_zip(file) as archive:
+                missing = [field for field in names if f"{field}.npy" not in archive.namelist()]
+                if missing:
+                    raise self._broken(file, f"lacks {', '.join(missing)}")
+                arrays = {field: array_in(archive, field) for field in names}
+        except UserError:
+            raise
+        except FileNotFoundError:
+            raise self._broken(file, "is missing") from None
+        except (OSError, ValueError) as error:
+            raise self._broken(file, f"cannot be read, expected an .npz archive ({error})") from None
         shapes = {field: array.shape for field, array in arrays.items()}
         if not _fit_together(shapes):
             raise self._broken(file, f"holds arrays whose shapes do not fit together: {shapes}")
@@ -165,10 +169,8 @@ class _Arrays:
         return Examples(**arrays) if len(labels) else None
 
     def _load(self, name: str) -> tuple[Path, Any]:
-        """An .npy array or an .npz archive beside the result; neither may hold pickled objects."""
-        if Path(name).name != name:
-            raise self._broken(self.file, f"names a file elsewhere, {name!r}")
-        file = self.file.parent / name
+        """An array beside the result, without pickled objects."""
+        file = self._beside(name)
         try:
             # A map of the file, so that no more memory is taken than the file has bytes, whatever it claims.
             return file, np.load(regular_file(file), mmap_mode="r", allow_pickle=False)
@@ -176,6 +178,13 @@ class _Arrays:
             raise self._broken(file, "is missing") from None
         except Exception as error:  # a damaged header makes NumPy raise almost anything
             raise self._broken(file, f"cannot be read ({error})") from None
+
+    def _beside(self, name: str) -> Path:
+        """The file of that name, which a result may have from anywhere."""
+        try:
+            return self.file.parent / plain_name(name, "the file")
+        except UserError as error:
+            raise self._broken(self.file, f"names a file elsewhere ({error})") from None
 
     def _broken(self, file: Path, what: str) -> UserError:
         return broken_file(file, self.directory, what)
@@ -201,7 +210,8 @@ def _curves(directory: Path) -> Curves | None:
     if not file.exists():
         return None
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    text = read_bytes(file, _LARGEST_METRICS).decode("utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
         try:
             row = parse_json(line)
         except ValueError:

@@ -24,6 +24,7 @@ import numpy as np
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.machine import tune, usable_cores
+from fewset.runtime.refusals import as_user_error
 
 if TYPE_CHECKING:  # torch is imported when it is needed: the help of the command line is quick
     from torch import Tensor
@@ -193,8 +194,10 @@ def on_main_process(function: Callable[[], T]) -> T:
     if is_main_process():
         try:
             outcome[0] = function()
-        except UserError as error:
-            outcome[1] = error
+        except Exception as error:
+            outcome[1] = error if isinstance(error, UserError) else as_user_error(error)
+            if outcome[1] is None:  # a defect, which keeps its traceback
+                raise
     with _talking():
         dist.broadcast_object_list(outcome, src=0)
     if outcome[1] is not None:

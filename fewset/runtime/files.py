@@ -1,38 +1,21 @@
 """Files appear whole or not at all: written under a temporary name, then renamed. And their digests."""
 
+import errno
 import hashlib
 import json
 import os
-import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from fewset.runtime.errors import UserError
+from fewset.runtime.partial import clear_all, old_path, partial_path
+from fewset.runtime.reading import open_file, read_bytes, read_text
+from fewset.runtime.refusals import refused
 
-_LONGEST_NAME = 200
-
-
-def checked_name(name: str, what: str) -> str:
-    """A name that comes from a file and is to become part of a path: as it is, or an error.
-
-    Refused are separators, "..", drive letters, control characters, and names that are too long.
-    """
-    plain = re.fullmatch(r"\w[\w .+=,@-]*", name) and len(name.encode()) <= _LONGEST_NAME
-    if not plain or name.endswith((".", " ")):
-        raise UserError(
-            f"{name!r} cannot be the name of a {what}: expected letters, digits, '-', '_' and '.', at most "
-            f"{_LONGEST_NAME} bytes, the first a letter or a digit"
-        )
-    return name
-
-
-def one_line(name: str) -> str:
-    """A name as it can be shown on one line: what cannot be printed is a question mark."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+_LONGEST_DIGEST = 2**16
 
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = False) -> None:
@@ -50,38 +33,68 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = F
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """A temporary path beside `path` that takes its place when the block ends without an error.
+
+    What the system refuses is a user's error about `path`; what killed processes left there is removed.
+    """
+    with refused(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clear_all(path.parent)
+        temporary = partial_path(path)
+        try:
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
+        finally:
+            with suppress(OSError):  # the directory itself may be gone
+                temporary.unlink()
 
 
 @contextmanager
 def replacing_directory(path: Path) -> Iterator[Path]:
-    """A temporary directory beside `path` that takes its place when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    """A temporary directory beside `path` that takes its place when the block ends without an error.
+
+    Whoever is killed in between leaves the old one, which the next process puts back.
+    """
+    with refused(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clear_all(path.parent)
+        temporary = partial_path(path)
+        temporary.mkdir()
+        try:
+            yield temporary
+            for file in temporary.rglob("*"):
+                sync(file)
+            sync(temporary)
+            old = old_path(temporary)
+            if path.exists():
+                path.replace(old)
+            temporary.replace(path)
+            sync(path.parent)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    if os.name == "nt" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        yield temporary
-        temporary.chmod(0o755)  # mkdtemp makes it private
-        old = temporary.with_suffix(".old")
-        if path.exists():
-            path.replace(old)
-        temporary.replace(path)
-        shutil.rmtree(old, ignore_errors=True)
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # as some systems answer for a directory
+            raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # Names of files may be any bytes on Linux: what is no text is written as JSON escapes it.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -93,7 +106,7 @@ def write_page(path: Path, text: str, command: str, *, check: bool = False) -> P
     """Write a page that a `command` makes from files; with `check` only refuse one that is not this text."""
     if not check:
         write_text(path, text)
-    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+    elif not path.exists() or read_text(path) != text:
         raise UserError(f"{path} is not what the files give; make it anew with `{command}`")
     return path
 
@@ -104,7 +117,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def file_digest(path: Path) -> str:
     """The sha256 of a file, which binds a number to the weights or the images that made it."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -130,7 +143,7 @@ def digest_path(path: Path) -> Path:
 def check_digest(path: Path) -> None:
     """Refuse a file that is not what was written; one without a digest beside it is not checked."""
     beside = digest_path(path)
-    if beside.is_file() and beside.read_bytes().split()[:1] != [file_digest(path).encode()]:
+    if beside.is_file() and read_bytes(beside, _LONGEST_DIGEST).split()[:1] != [file_digest(path).encode()]:
         raise UserError(
             f"{path} is damaged: its sha256 is not the one in {beside.name}; make or get it anew, or remove "
             f"{beside.name} if you changed the file yourself"

@@ -7,20 +7,25 @@ is damage like any other.
 import json
 import os
 import tomllib
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 _LARGEST_TEXT = 2**28
+
+
+class NotRegular(OSError):  # noqa: N818
+    """A pipe, a device, a socket or a directory where a file is expected."""
 
 
 def regular_file(path: Path) -> Path:
     """The path, unless there is a pipe, a device, a socket or a directory: then an `OSError`."""
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is not a regular file, but a directory, a pipe, a socket or a device")
+        raise NotRegular(f"{path} is not a regular file, but a directory, a pipe, a socket or a device")
     return path
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """A regular file, opened for reading."""
     return regular_file(path).open("rb")
 

@@ -251,11 +251,12 @@ def test_what_the_system_refuses_is_one_line(
 ) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "report.html")
     monkeypatch.setattr("fewset.report.page.build_report", raising(full))
-    assert end("report", "a run", monkeypatch=monkeypatch) == 1
-    assert capsys.readouterr().err == "error: [Errno 28] No space left on device: 'report.html'\n"
+    assert end("report", "a run", monkeypatch=monkeypatch) == 2
+    told = "error: report.html: No space left on device; make room, or choose a place on another disk\n"
+    assert capsys.readouterr().err == told
 
 
-@pytest.mark.parametrize("error", [RuntimeError("odd"), FileNotFoundError(errno.ENOENT, "odd", "file")])
+@pytest.mark.parametrize("error", [RuntimeError("odd"), OSError("odd"), OSError(errno.EINVAL, "odd", "file")])
 def test_a_defect_keeps_its_traceback_and_asks_for_a_report(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,7 +265,7 @@ def test_a_defect_keeps_its_traceback_and_asks_for_a_report(
     *trace, last = capsys.readouterr().err.splitlines()
     assert trace[0].startswith("Traceback")
     assert "odd" in trace[-1]
-    assert last.endswith("please report this with the command and the text above")
+    assert last.endswith("please report it to its issue tracker, with the command and the text above")
 
 
 def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

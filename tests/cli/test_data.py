@@ -1,14 +1,18 @@
 """`fewset data`: import, list, info, verify."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from fewset.data.images.importers import IMPORTERS
-from fewset.data.images.store import open_set
+from fewset.data.images.store import open_set, set_path
+from fewset.runtime.partial import partial_path
 from tests.helpers.command_line import fail, succeed
 
 
@@ -89,3 +93,28 @@ def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert open_set("photos").images.shape[1] == 20
     succeed("data", "import", "folder", other, "--force")
     assert open_set("photos").images.shape[1] == 92
+
+
+def test_clean_shows_and_removes_what_killed_processes_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "there is nothing to clean" in succeed("data", "clean")
+    sets, results = set_path("birds").parent, tmp_path / "runs" / "feat" / "results"
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: ended.pid)
+        half, result = partial_path(sets / "birds"), partial_path(results / "a.json")
+    half.mkdir(parents=True)
+    (half / "images.npy").write_bytes(bytes(1234))
+    results.mkdir(parents=True)
+    result.write_bytes(bytes(77))
+    being_written = partial_path(sets / "cub")
+    being_written.mkdir()
+    said = succeed("data", "clean")
+    assert str(half) in said
+    assert "1 left-overs removed" in said
+    assert list(sets.iterdir()) == [being_written]
+    assert f"removed: {result} (77 bytes)" in succeed("data", "clean", tmp_path / "runs")
+    assert list(results.iterdir()) == []
+    assert "is no directory" in fail("data", "clean", tmp_path / "absent")

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -218,3 +219,27 @@ def test_training_sees_transformed_embeddings(table: dict, runs: Path) -> None:
 def test_a_pretraining_has_no_mean_to_subtract() -> None:
     with pytest.raises(UserError, match=r"the mean is taken of a backbone that has learned"):
         recipe(with_steps(PRETRAIN, "centre"))
+
+
+def test_a_set_that_is_replaced_while_it_is_read_is_noticed(
+    tmp_path: Path, tiny_set: ImageSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replaced(*arguments: Any) -> None:
+        fit(*arguments)
+        shutil.rmtree(tiny_set.path)
+        spoiled_copy(tiny_set, "tiny", np.arange(7))
+
+    fit = execution.fit
+    monkeypatch.setattr(execution, "fit", replaced)
+    with pytest.raises(UserError, match=r"'tiny' is not the one .* replaced while the run was trained"):
+        execute(recipe(PRETRAIN, epochs=1), "pretrain", tmp_path / "run")
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_absolute_paths_are_not_kept(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = recipe(TRAIN, init=str(runs / "pre"))
+    first = execute(plan, "train", runs / "new")
+    assert execute(plan, "train", runs / "new", resume=True) == first
+    for file in (runs / "new").rglob("*"):
+        assert not file.is_file() or str(tmp_path).encode() not in file.read_bytes(), file

@@ -417,7 +417,7 @@ def test_a_run_holds_the_resolved_recipe_and_goes_on_with_another_card(tmp_path:
         (MINIMAL + "augment = [3]", "train.augment is 3 (int), expected str"),
         (MINIMAL + "optimiser = 3", "train.optimiser is 3 (int), expected a table"),
         (MINIMAL + 'contrastive_scored = "both"', "unknown value of train.contrastive_scored 'both'"),
-        ('name = "a/b"\n[train]', "expected a plain name"),
+        ('name = "a/b"\n[train]', "cannot be the name of a folder"),
         ('name = "one"', "either a [pretrain] or a [train] table"),
         (MINIMAL + "[pretrain]", "either a [pretrain] or a [train] table"),
         ("name = ", "not valid TOML"),

@@ -10,6 +10,7 @@ from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.run_directory import RunDirectory
 from fewset.runtime.errors import UserError
+from fewset.runtime.partial import partial_path
 
 pytestmark = pytest.mark.usefixtures("tiny_set", "tiny_table")
 
@@ -61,7 +62,7 @@ def test_force_clears_everything_that_a_run_left_and_nothing_else(tmp_path: Path
         "results/a-seed0.json",
         "checkpoint/last.pt.sha256",
     ):  # stopped while it was written
-        (run / name).with_name(f".{Path(name).name}.4711.partial").write_text("{")
+        partial_path(run / name).write_text("{")
     left = files(run)
     assert len(list((run / "results").glob("*.json"))) == len(SETTINGS)
     assert {"examples.npz", "per_task.npy", "per_task_before.npy", "checkpoint/last.pt"} < left
@@ -113,3 +114,18 @@ def test_a_finished_run_on_features_is_resumed_though_the_recipe_leaves_out_thei
 ) -> None:
     done = execute(parse_recipe(FEATURES), "train", tmp_path / "features")
     assert execute(parse_recipe(FEATURES), "train", tmp_path / "features", resume=True) == done
+
+
+def test_a_second_process_in_a_run_is_refused(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    with run.alone():
+        with pytest.raises(UserError, match=r"another process is writing the run .*run now"), run.alone():
+            pass
+        run.begin("", resume=False, force=False)  # the lock is no file of a run
+    assert sorted(file.name for file in run.path.iterdir()) == ["environment.json", "recipe.toml"]
+
+
+def test_nothing_is_left_of_a_run_that_did_not_begin(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path / "run").alone():
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -30,7 +30,7 @@ from fewset.classify.rejection import SHARE
 from fewset.models.encoders import Encoder
 from fewset.models.encoders.onnx_rows import IMAGES, ROWS
 from fewset.models.preprocessing import FILTERS, Preprocessing
-from fewset.runtime.files import one_line
+from fewset.runtime.names import one_line
 
 FORMAT = 1
 ENCODER_FILE = "encoder.onnx"

@@ -3,9 +3,7 @@
 A plan (TOML) lists the sets. It names no path but that of each source, from a folder that is given with it.
 """
 
-import json
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,8 +19,10 @@ from fewset.experiments.evaluate import command_line
 from fewset.experiments.result import stored_width
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import checked_name, write_json
+from fewset.runtime.files import write_json
+from fewset.runtime.names import plain_name
 from fewset.runtime.parsing import parse
+from fewset.runtime.reading import parse_toml, read_json, read_text
 from fewset.tasks.scores import Difference, Score, compare
 from fewset.tasks.spec import TaskSpec
 
@@ -128,12 +128,12 @@ class Measurement:
 def read_plan(file: Path) -> Plan:
     """The plan of a file; every key is checked."""
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = parse_toml(read_text(file))
     except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read as a plan ({error}); expected TOML with [[sets]]") from None
     plan = parse(Plan, table, what="plan")
     for planned in plan.sets:
-        checked_name(planned.name, "set")
+        plain_name(planned.name, "the set")
     return plan
 
 
@@ -208,8 +208,8 @@ def write_measurement(measured: Measurement, file: Path) -> None:
 def read_measurement(file: Path) -> Measurement:
     """The measurement in a file, every field checked."""
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        record = read_json(file)
+    except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read ({error}); `fewset measure` writes it anew") from None
     if not isinstance(record, Mapping) or record.get("format") != FORMAT:
         raise UserError(f"{file} is not a measurement of format {FORMAT}; `fewset measure` writes it anew")

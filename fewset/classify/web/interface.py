@@ -10,7 +10,6 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.datastructures import UploadFile as UploadedFile  # what really comes
 
-from fewset.classify.class_names import LONGEST
 from fewset.classify.photo_rows import PhotoRow
 from fewset.classify.photos import Photo
 from fewset.classify.web import payloads
@@ -20,6 +19,7 @@ from fewset.classify.web.embedding_queue import EmbeddingQueue
 from fewset.classify.web.projection import projection
 from fewset.classify.web.workbench import TOP, Moment, Workbench
 from fewset.runtime.errors import UserError
+from fewset.runtime.names import LONGEST, one_line
 
 MOST_TOP = 100
 MOST_PHOTOS = 1000
@@ -234,4 +234,4 @@ def uploaded(files: Sequence[UploadedFile]) -> list[Photo]:
 def shown_name(name: str) -> str:
     """The last part of a path, on one line and not too long."""
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return "".join(letter if letter.isprintable() else "?" for letter in last[-LONGEST:]) or "photo"
+    return one_line(last[-LONGEST:]) or "photo"

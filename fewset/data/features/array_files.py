@@ -1,23 +1,25 @@
 """Arrays in HDF5 and NPZ files, read and written in pieces: such a file may be larger than the memory."""
 
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import h5py
 import numpy as np
 from jaxtyping import Float32
 
+from fewset.runtime.arrays import array_in, read_header
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
+from fewset.runtime.zips import open_member, open_zip
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 SUFFIXES = (*HDF5_SUFFIXES, ".npz")
-_DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_LARGEST_COLUMN = 2**30
+_DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, MemoryError)
 
 
 class _Hdf5:
@@ -42,6 +44,10 @@ class _Hdf5:
         """A whole array, for the short columns; text comes as strings."""
         dataset = self.file[key]
         with _reading(self.path, repr(key)):
+            if dataset.nbytes > _LARGEST_COLUMN:
+                raise ValueError(
+                    f"it claims {dataset.nbytes} bytes, more than the limit of {_LARGEST_COLUMN}"
+                )
             if h5py.check_string_dtype(dataset.dtype) is not None:
                 return np.asarray(dataset.asstr()[()], dtype=str)
             return np.asarray(dataset[()])
@@ -64,19 +70,19 @@ class _Npz:
         )
 
     def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
-            shape, _, dtype = _header(member)
+        with _reading(self.path, repr(key)), open_member(self.archive, f"{key}.npy") as member:
+            shape, _, dtype = read_header(member)
             return shape, dtype
 
     def read(self, key: str) -> np.ndarray:
-        with _reading(self.path, repr(key)), self.archive.open(f"{key}.npy") as member:
-            array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+        with _reading(self.path, repr(key)):
+            array = array_in(self.archive, key, _LARGEST_COLUMN)
             return array.astype(str) if array.dtype.kind == "S" else array
 
     def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
-        with self.archive.open(f"{key}.npy") as member:
+        with open_member(self.archive, f"{key}.npy") as member:
             with _reading(self.path, repr(key)):
-                shape, by_column, dtype = _header(member)
+                shape, by_column, dtype = read_header(member)
             if by_column:
                 raise UserError(
                     f"{self.path}: {key!r} is stored column by column; save numpy.ascontiguousarray of it"
@@ -103,7 +109,7 @@ def open_arrays(path: Path) -> Iterator[ArrayFile]:
     check_name(path)
     if path.suffix.lower() == ".npz":
         with _reading(path, "the archive"):
-            archive = zipfile.ZipFile(path)
+            archive = open_zip(path)
         with archive:
             yield _Npz(path, archive)
     else:
@@ -157,16 +163,6 @@ def _write_npz(
             np.lib.format.write_array_header_1_0(member, header)
             for piece in pieces:
                 member.write(np.ascontiguousarray(piece, dtype="<f4").data)
-
-
-def _header(member: zipfile.ZipExtFile | IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order (column by column?) and type of the .npy file that `member` is at the start of."""
-    version = np.lib.format.read_magic(member)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(member)
-    if version == (2, 0):
-        return np.lib.format.read_array_header_2_0(member)
-    raise ValueError(f"version {version} of the npy format is for arrays of records")
 
 
 @contextmanager

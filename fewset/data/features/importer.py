@@ -38,7 +38,7 @@ from fewset.data.features.table import (
     table_path,
     write_features,
 )
-from fewset.data.manifest import import_command
+from fewset.data.manifest import Origin, import_command
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.runtime.reading import read_json
@@ -93,8 +93,9 @@ def import_features(
     source = Path(source).expanduser().absolute()
     name = name or (source.name if source.is_dir() else source.stem)
     path = table_path(name)
+    origin = Origin.of(source)
     if not replace:
-        LAYOUT.refuse_other_source(path, str(source))
+        LAYOUT.refuse_other_source(path, origin)
 
     with ExitStack() as stack:
         parts = [_part(stack.enter_context(open_arrays(file))) for file in _files(source)]
@@ -123,7 +124,8 @@ def import_features(
             class_names=names,
             unseen=unseen,
             setups=setups,
-            source=str(source),
+            source=origin.words,
+            source_key=origin.key,
             command=import_command("features", source, name, held_out=own_share, seed=seed),
             made_from={key: str(columns[key][0]) for key in _MADE_FROM if key in columns},
         )

@@ -23,9 +23,11 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
-from fewset.data.manifest import Layout
+from fewset.data.manifest import Layout, unchanged_while_read
+from fewset.runtime.arrays import read_array, read_header
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
+from fewset.runtime.reading import open_file
 from fewset.tasks.hashing import mix
 
 ROLES = ("train", "test")
@@ -176,6 +178,7 @@ def write_features(
     unseen: Bool[np.ndarray, "classes"],
     setups: Int[np.ndarray, "classes"],
     source: str,
+    source_key: str = "",
     command: str,
     made_from: Mapping[str, str] | None = None,
 ) -> None:
@@ -204,6 +207,7 @@ def write_features(
         manifest = {
             "name": path.name,
             "source": source,
+            "source_key": source_key,
             "command": command,
             "made_from": dict(made_from or {}),
             "rows": len(rows),
@@ -227,9 +231,17 @@ def write_features(
 
 def open_features(name: str | Path) -> FeatureTable:
     """Open a table by its name, or by the path of its directory (anything with a path separator)."""
-    path = LAYOUT.find(name)
+    return unchanged_while_read(LAYOUT.find(name), _open)
+
+
+def _open(path: Path) -> FeatureTable:
     manifest = LAYOUT.read(path)
-    rows = np.load(path / "rows.npy")
+    try:
+        with open_file(path / "rows.npy") as file:
+            rows = read_array(file)
+        _check(path, manifest, rows)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise LAYOUT.damaged(path, f"its arrays are not those of a table ({error})", manifest) from error
     return FeatureTable(
         name=path.resolve().name,
         path=path,
@@ -245,9 +257,25 @@ def open_features(name: str | Path) -> FeatureTable:
     )
 
 
+def _check(path: Path, manifest: dict[str, Any], rows: np.ndarray) -> None:
+    """Refuse arrays that do not fit the manifest, or each other."""
+    classes, dim = len(manifest["class_names"]), manifest["dim"]
+    with open_file(path / "features.npy") as file:
+        shape, by_column, dtype = read_header(file)
+        length = os.fstat(file.fileno()).st_size - file.tell()
+    expected = (len(rows), dim)
+    if (shape, by_column, dtype) != (expected, False, np.dtype(np.float32)) or length != 4 * len(rows) * dim:
+        raise ValueError(f"features of shape {shape} and type {dtype}, expected {expected} and float32")
+    for name, limit in (("label", classes), ("role", len(ROLES))):
+        column = rows[name]
+        if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limit:
+            raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")
+    if not len(manifest["unseen"]) == len(manifest["setups"]) == classes:
+        raise ValueError(f"{classes} classes, but other numbers of splits and setups")
+
+
 def _first_row(path: Path) -> int:
     """Where the rows begin in an .npy file."""
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        np.lib.format.read_array_header_1_0(file)
+    with open_file(path) as file:
+        read_header(file)
         return file.tell()

@@ -18,10 +18,24 @@ from fewset.runtime.extras import import_extra
 # Not every format that Pillow knows: some start other programs (EPS) or hold no pixels.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif")
+_LONGEST_SIDE = 2**16 - 1  # of a JPEG; no camera has more
 _EXTRA = "heic"  # brings what HEIC files and, beside an old Pillow, AVIF files take
 # Both are boxes of one kind, and say in the first one what they hold; films have it too.
 _AVIF = {b"avif", b"avis"}
 _HEIF = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
+
+
+# How files of these formats begin; of a TIFF there are two kinds.
+_BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+
+
+def is_image(beginning: bytes) -> bool:
+    """Whether the first 16 bytes of a file are those of an image, whatever it is called."""
+    inside = beginning[8:12]
+    packed = (beginning[:4], inside) == (b"RIFF", b"WEBP") or (
+        beginning[4:8] == b"ftyp" and inside in _AVIF | _HEIF
+    )
+    return beginning.startswith(_BEGINNINGS) or packed
 
 
 class BadImage(Exception):  # noqa: N818 - it is the image that is bad; the program goes on
@@ -158,6 +172,8 @@ def _crop(image: Image.Image, box: Box) -> Image.Image:
 def _refuse_bomb(image: Image.Image) -> None:
     """Pillow only warns below twice its limit, and warnings cannot be caught in one thread of several."""
     limit = Image.MAX_IMAGE_PIXELS
+    if max(image.size) > _LONGEST_SIDE:  # resizing takes memory for each pixel of it
+        raise BadImage(f"{image.width} x {image.height} pixels, expected at most {_LONGEST_SIDE} a side")
     if limit is not None and image.width * image.height > limit:
         raise BadImage(
             f"decompression bomb? {image.width} x {image.height} pixels are more than the limit of {limit}"

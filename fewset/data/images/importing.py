@@ -15,8 +15,9 @@ from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.sources import Source, open_source
 from fewset.data.images.splits import split_classes
 from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
-from fewset.data.manifest import import_command
+from fewset.data.manifest import Origin, import_command
 from fewset.runtime.errors import UserError
+from fewset.runtime.names import one_line
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import check_seed
 
@@ -73,8 +74,9 @@ def import_set(
     if name in LAYOUT.generated:
         raise UserError(f"the name {name!r} belongs to the set that fewset generates; choose another name")
     path = set_path(name)
+    origin = Origin.of(source, f"{kind} ")
     if not replace:
-        LAYOUT.refuse_other_source(path, f"{kind} {source}")
+        LAYOUT.refuse_other_source(path, origin)
 
     with open_source(source) as opened:
         entries = _with_splits(importer.entries(opened), seed, importer.shares)
@@ -84,6 +86,11 @@ def import_set(
             if not entry.class_name:
                 raise UserError(
                     f"{entry.file} in {source} has no class in the layout {kind}; move or remove it"
+                )
+            if not entry.class_name.isprintable():  # names of folders may be any bytes
+                raise UserError(
+                    f"the class {entry.class_name!r} of {one_line(entry.file)} has characters that cannot be "
+                    "printed; rename it"
                 )
         # By split, then class: each is one piece of the file. By code point: the same on every machine.
         entries.sort(key=lambda entry: (SPLITS.index(entry.split), entry.class_name, entry.file))
@@ -100,13 +107,15 @@ def import_set(
             domains=domains,
             domain_names=domain_names,
             origins=origins,
-            source=f"{kind} {source}",
+            source=origin.words,
+            source_key=origin.key,
             command=import_command(kind, source, name, size=own_size, seed=seed, skip_bad=skip_bad),
         ) as draft:
             bad, sides = _decode(opened, entries, draft.images)
             if bad and not skip_bad:
                 raise _bad_images(bad, len(entries))
             draft.skipped.update(bad)
+            draft.left_out.extend(opened.left_out())
             if sides:
                 draft.source_size = {"smallest": min(sides), "median": median_low(sides)}
     return open_set(path)
@@ -155,7 +164,7 @@ def _decode(
                 data = entry.read() if entry.read else source.read(entry.file)
                 pixels, side = decode(data, images.shape[1], entry.box)
             except (BadImage, OSError) as error:
-                bad[row] = f"{entry.file}: {error}"
+                bad[row] = one_line(f"{entry.file}: {error}")
             else:
                 images[row] = np.rot90(pixels, entry.quarter_turns)
                 sides.append(side)

@@ -1,19 +1,25 @@
 """Files of a directory, or of a zip file as it is, listed and read in the same way."""
 
 import os
+import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from fewset.data.images.decoding import SUFFIXES, is_image
 from fewset.runtime.errors import UserError
-from fewset.runtime.reading import open_file, read_bytes, regular_file
+from fewset.runtime.names import one_line
+from fewset.runtime.reading import open_file, read_bytes
+from fewset.runtime.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
 _LARGEST = 2**28
+_LOOKED_AT, _BEGINNING = 1000, 16  # files without the name of an image, and bytes of each
+_NAMED = 5
+_UNNAMED = f"an image, but its name does not end in {', '.join(SUFFIXES)}"
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,10 @@ class Source:
     """Sorted, relative to the source, with '/'; without hidden files and those that macOS adds to zips."""
     read: Callable[[str], bytes]
     """The bytes of a file, or `OSError` whatever is wrong; may be called from several threads at once."""
-    open: Callable[[str], IO[bytes]]
+    open: Callable[[str], AbstractContextManager[IO[bytes]]]
     """A file of any size, to be read piece by piece."""
+    outside: tuple[str, ...] = ()
+    """What is not among the files since it leads out of a zip file, a line each."""
 
     def lines(self, file: str) -> list[str]:
         """The lines of a text file, without the empty ones."""
@@ -33,6 +41,23 @@ class Source:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{file} in {self.path} cannot be read: {error}") from error
         return [line.strip() for line in text.splitlines() if line.strip()]
+
+    def images(self) -> list[str]:
+        """The files that are images by their names."""
+        return [file for file in self.files if file.lower().endswith(SUFFIXES)]
+
+    def left_out(self) -> list[str]:
+        """What an import by names leaves out though it is an image, a line each that says why."""
+        others = [file for file in self.files if not file.lower().endswith(SUFFIXES)]
+        found = [file for file in others[:_LOOKED_AT] if self._looks_like_an_image(file)]
+        return [*self.outside, *(f"{one_line(file)}: {_UNNAMED}" for file in found)]
+
+    def _looks_like_an_image(self, file: str) -> bool:
+        try:
+            with self.open(file) as opened:
+                return is_image(opened.read(_BEGINNING))
+        except (OSError, ValueError):
+            return False
 
     def folder_of(self, *files: str) -> PurePosixPath | None:
         """The first folder in which all these files lie, each a path from there; None where there is none."""
@@ -51,13 +76,23 @@ def open_source(path: Path) -> Iterator[Source]:
         yield _directory(path)
     elif path.exists():
         try:
-            archive = zipfile.ZipFile(regular_file(path))
-        except (OSError, zipfile.BadZipFile) as error:
+            archive = open_zip(path)
+        except OSError as error:
             raise UserError(f"{path} is neither a directory nor a complete zip file: {error}") from error
         with archive:
             yield _zip(path, archive)
     else:
         raise UserError(f"{path} does not exist; expected a directory or a zip file")
+
+
+def warn_of_left_out(source: Source) -> None:
+    """Tell how many images are left out, and name the first of them."""
+    lines = source.left_out()
+    if lines:
+        more = "; …" if len(lines) > _NAMED else ""
+        warnings.warn(
+            f"{source.path}: left out {len(lines)} images: {'; '.join(lines[:_NAMED])}{more}", stacklevel=3
+        )
 
 
 def _directory(path: Path) -> Source:
@@ -95,19 +130,15 @@ def _walk(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
-    def read(file: str) -> bytes:
-        size = archive.getinfo(file).file_size
-        if size > _LARGEST:
-            raise OSError(f"file of {size} bytes, more than the limit of {_LARGEST}")
-        try:
-            # `ZipFile` guards its file handle with a lock of its own, so threads may share it.
-            return archive.read(file)
-        # RuntimeError: encrypted, or an unknown kind of compression (a subclass of it).
-        except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-            raise OSError(f"cannot be read from the zip file: {error}") from error
-
-    files = _visible(name for name in archive.namelist() if not name.endswith("/"))
-    return Source(path, files, read, archive.open)
+    names = {name for name in archive.namelist() if not name.endswith("/")}
+    outside = sorted(filter(leads_out, names))
+    return Source(
+        path,
+        _visible(names.difference(outside)),
+        lambda file: read_member(archive, file, _LARGEST),
+        lambda file: open_member(archive, file),
+        tuple(f"{one_line(name)}: leads out of the zip file" for name in outside),
+    )
 
 
 def _visible(files: Iterable[str]) -> list[str]:

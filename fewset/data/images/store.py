@@ -10,6 +10,7 @@ A set is written as a whole or not at all (`write_store`) and opened read-only (
 `home() / "sets"`. The digest depends on the content alone, not on the name, place or time.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,9 +20,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
-from fewset.data.manifest import Layout
+from fewset.data.manifest import Layout, unchanged_while_read
+from fewset.runtime.arrays import read_array
 from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
 from fewset.runtime.files import replacing_directory
+from fewset.runtime.locks import in_turn
+from fewset.runtime.names import plain_name
+from fewset.runtime.reading import open_file, regular_file
 from fewset.tasks.sampling import ClassIndex
 
 SPLITS = ("train", "val", "test")
@@ -146,18 +151,15 @@ def open_set(name: str | Path) -> ImageSet:
     path = LAYOUT.find(name)
     if not path.exists():
         _generate(path)
-    return _open(path)
+    return unchanged_while_read(path, _open)
 
 
 def _generate(path: Path) -> None:
     """Make a generated set, unless another process does: then wait for it."""
-    from filelock import FileLock
-
     from fewset.data.images import glyphs, strokes
 
     write = {"glyphs": glyphs.write_glyphs, "strokes": strokes.write_strokes}[path.name]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.name}.lock")):  # is free again when its owner ends, however it ends
+    with in_turn(path.with_name(f".{path.name}.lock")):
         if not path.exists():
             write(path)
 
@@ -170,6 +172,8 @@ class Draft:
     """To be filled, in any order, by any number of threads."""
     skipped: dict[int, str] = field(default_factory=dict)
     """Rows to leave out of the finished set, each with a line for the manifest that says which and why."""
+    left_out: list[str] = field(default_factory=list)
+    """What is in the source and never had a row, a line each for the manifest."""
     source_size: dict[str, int] | None = None
     """For the manifest: pixels of the shorter side of the source images, the `smallest` and the `median`."""
 
@@ -186,13 +190,16 @@ def write_store(
     domain_names: Sequence[str] = (),
     origins: Int[np.ndarray, "items"] | None = None,
     source: str,
+    source_key: str = "",
     command: str | None = None,
 ) -> Iterator[Draft]:
     """Write a set: fill `images` of what this yields; the set appears at `path` when the block ends.
 
     Nothing is left behind when the block ends with an error. `source` says where the images come from,
-    `command` is the command line that makes the set again, for a set that is not generated at first use.
+    `source_key` tells that from other sources, `command` is the command line that makes the set again, for a
+    set that is not generated at first use.
     """
+    _check_domains(domain_names)
     columns = {"label": labels, "split": splits, "domain": domains, "origin": origins}
     given = {name: column for name, column in columns.items() if column is not None}
     items = np.empty(len(labels), dtype=[(name, "<i8") for name in given])
@@ -208,7 +215,7 @@ def write_store(
             items = items[kept]
             used, items["label"] = np.unique(items["label"], return_inverse=True)
             class_names = [class_names[label] for label in used]
-            draft.images = _keep(draft.images, kept, directory / "images.npy")
+            draft.images = _keep(draft.images, kept)
         if not len(items):
             raise UserError(f"no image is left for the set {path.name!r}; look at the source: {source}")
         draft.images.flush()
@@ -217,8 +224,9 @@ def write_store(
         manifest = {
             "name": path.name,
             "source": source,
+            "source_key": source_key,
             "command": command,
-            "skipped": [draft.skipped[row] for row in sorted(draft.skipped)],
+            "skipped": [*(draft.skipped[row] for row in sorted(draft.skipped)), *draft.left_out],
             "source_size": draft.source_size,
             "size": size,
             "items": len(items),
@@ -235,14 +243,23 @@ def write_store(
         LAYOUT.seal(directory, ("images.npy", "items.npy"), manifest)
 
 
+def _check_domains(names: Sequence[str]) -> None:
+    """Files of results are named after domains."""
+    for name in names:
+        plain_name(name, "the domain")
+
+
 def _open(path: Path) -> ImageSet:
     manifest = LAYOUT.read(path)
-    items = np.load(path / "items.npy")
-    columns = {name: np.ascontiguousarray(items[name]) for name in items.dtype.names}
+    try:
+        columns, images = _arrays(path, manifest)
+        _check_domains(manifest["domain_names"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise LAYOUT.damaged(path, f"its arrays are not those of an image set ({error})", manifest) from error
     return ImageSet(
         name=path.resolve().name,
         path=path,
-        images=np.load(path / "images.npy", mmap_mode="r"),
+        images=images,
         labels=columns["label"],
         class_names=tuple(manifest["class_names"]),
         splits=columns["split"],
@@ -254,17 +271,55 @@ def _open(path: Path) -> ImageSet:
     )
 
 
+def _arrays(path: Path, manifest: dict[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The columns of the items and the images, once it is sure that they fit the manifest."""
+    with open_file(path / "items.npy") as file:
+        items = read_array(file)
+    columns = {name: np.ascontiguousarray(items[name]) for name in items.dtype.names or ()}
+    images = np.load(regular_file(path / "images.npy"), mmap_mode="r", allow_pickle=False)
+    size, count = manifest["size"], len(items)
+    if images.shape != (count, size, size, 3) or images.dtype != np.uint8:
+        raise ValueError(f"{count} items, and images of shape {images.shape} and type {images.dtype}")
+    limits = {
+        "label": len(manifest["class_names"]),
+        "split": len(SPLITS),
+        "domain": len(manifest["domain_names"]),
+        "origin": count,
+    }
+    for name, column in columns.items():
+        if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limits[name]:
+            raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limits[name]}")
+    return {"label": columns["label"], "split": columns["split"], **columns}, images
+
+
 def _create(path: Path, items: int, size: int) -> UInt8[np.memmap, "items size size 3"]:
-    return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(items, size, size, 3))
+    """An array in a file whose every byte has its place on the disk.
+
+    A full disk under a memory map would end the process without a word (SIGBUS).
+    """
+    images: np.memmap = np.lib.format.open_memmap(
+        path, mode="w+", dtype=np.uint8, shape=(items, size, size, 3)
+    )
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return images
 
 
 def _keep(
-    images: UInt8[np.memmap, "items size size 3"], kept: Int64[np.ndarray, "kept"], path: Path
+    images: UInt8[np.memmap, "items size size 3"], kept: Int64[np.ndarray, "kept"]
 ) -> UInt8[np.memmap, "kept size size 3"]:
-    """Only the rows `kept`, in the file `path`, piece by piece: a set may be larger than the memory."""
-    temporary = path.with_name("kept.npy")
-    result = _create(temporary, len(kept), images.shape[1])
+    """Only the rows `kept` (in order), moved up within the file: there may be no room for a second one."""
     for first in range(0, len(kept), _ROWS):
-        result[first : first + _ROWS] = images[kept[first : first + _ROWS]]
-    temporary.replace(path)
+        rows = kept[first : first + _ROWS]
+        images[first : first + len(rows)] = images[rows]
+    images.flush()
+    path = Path(str(images.filename))
+    shape = (len(kept), *images.shape[1:])
+    with path.open("r+b") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        if file.tell() != images.offset:
+            raise AssertionError("NumPy leaves room for the number of rows in the header")
+        file.truncate(images.offset + int(np.prod(shape)))
+    result: np.memmap = np.lib.format.open_memmap(path, mode="r+")
     return result

@@ -18,6 +18,7 @@ from fewset.models.encoders.network import NetworkEncoder, tried
 from fewset.models.preprocessing import BILINEAR, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.extras import import_extra
+from fewset.runtime.paths import recorded_path
 from fewset.runtime.reading import read_json
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
@@ -28,7 +29,7 @@ _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt cro
 @register_encoder("hf:")
 def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
     """The encoder in a directory with `config.json`, `preprocessor_config.json` and `model*.safetensors`."""
-    path = Path(directory)
+    path = Path(directory).expanduser()
     weights = _weights(path)
     preprocessing = read_preprocessing(path)
     model, has_pooler = _load(path)
@@ -36,7 +37,7 @@ def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
     network = _network(model, has_pooler)
     dim = tried(network, preprocessing, device, path)
     digest = preprocessing.digest([path / _CONFIG, *weights])
-    return NetworkEncoder(f"hf:{path.resolve()}", dim, digest, preprocessing, network, device)
+    return NetworkEncoder(f"hf:{recorded_path(path)}", dim, digest, preprocessing, network, device)
 
 
 def read_preprocessing(path: Path) -> Preprocessing:

@@ -26,6 +26,7 @@ from fewset.models.encoders.onnx_session import open_session
 from fewset.models.preprocessing import FILTERS, IMAGENET_MEAN, IMAGENET_STD, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.parsing import parse
+from fewset.runtime.paths import recorded_path
 from fewset.runtime.reading import read_json
 
 
@@ -57,7 +58,7 @@ class OnnxSettings:
 @register_encoder("onnx:")
 def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
     """The encoder of an ONNX file, and of `FILE.json` beside it."""
-    path = Path(name)
+    path = Path(name).expanduser()
     if not path.is_file():
         raise UserError(f"there is no file {path}; expected onnx:FILE with an ONNX file")
     preprocessing = _settings(path).preprocessing()
@@ -66,7 +67,7 @@ def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
     # Large weights lie in a second file, by the habit of exporters under one of these names.
     parts = [path, path.with_name(f"{path.name}.data"), path.with_name(f"{path.name}_data")]
     digest = preprocessing.digest(part for part in parts if part.exists())
-    return NetworkEncoder(f"onnx:{path.resolve()}", dim, digest, preprocessing, network, device)
+    return NetworkEncoder(f"onnx:{recorded_path(path)}", dim, digest, preprocessing, network, device)
 
 
 def _settings(path: Path) -> OnnxSettings:

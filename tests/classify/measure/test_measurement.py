@@ -59,7 +59,7 @@ def test_files_that_are_no_measurement_or_plan_are_refused(tmp_path: Path) -> No
     with pytest.raises(UserError, match="cannot be read as a plan"):
         read_plan(file)
     file.write_text('[[sets]]\nname = "../up"\ntitle = "t"\nkind = "folder"\nsource = "s"\n')
-    with pytest.raises(UserError, match="cannot be the name of a set"):
+    with pytest.raises(UserError, match="cannot be the name of a folder"):
         read_plan(file)
     file.write_text('[[sets]]\nname = "a"\ntitel = "t"\nkind = "folder"\nsource = "s"\n')
     with pytest.raises(UserError, match="titel"):

@@ -1,6 +1,7 @@
 import io
 import os
 import shlex
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from fewset.data.images.decoding import Box, Decoded, decode
 from fewset.data.images.importers import IMPORTERS, Entry, register_importer
 from fewset.data.images.importing import import_set
 from fewset.data.images.splits import split_classes
-from fewset.data.images.store import SPLITS, list_sets, open_set
+from fewset.data.images.store import LAYOUT, SPLITS, list_sets, open_set
 from fewset.runtime.errors import UserError
+from fewset.runtime.paths import recorded_path
 from tests.helpers.trees import (
     Write,
     as_directory,
@@ -72,6 +74,61 @@ def test_bad_images_are_skipped_on_request(tmp_path: Path, write: Write) -> None
     )
     assert sorted(line.split(":")[0] for line in got.manifest["skipped"]) == sorted(BROKEN)
     assert "--skip-bad" in got.manifest["command"]
+
+
+@both
+def test_images_without_the_name_of_one_are_counted_and_named(tmp_path: Path, write: Write) -> None:
+    got = import_set(
+        "folder", write({**folder(), "c0/photo": picture(5), "c1/notes": b"text"}, tmp_path), size=11
+    )
+    assert len(got.labels) == 21
+    (line,) = got.manifest["skipped"]
+    assert line.startswith("c0/photo: an image, but its name does not end in .jpg, ")
+
+
+def test_members_that_lead_out_of_a_zip_are_counted_and_named(tmp_path: Path) -> None:
+    path = as_zip({**folder(), "../c0/a.png": picture(5), "/c0/b.png": picture(6)}, tmp_path)
+    got = import_set("folder", path, size=11)
+    assert len(got.labels) == 21
+    lines = ["../c0/a.png: leads out of the zip file", "/c0/b.png: leads out of the zip file"]
+    assert got.manifest["skipped"] == lines
+
+
+def test_a_class_whose_name_is_not_text_is_refused(tmp_path: Path) -> None:
+    root = as_directory(folder(), tmp_path)
+    (root / "c0").rename(root / os.fsdecode(b"c\xff0"))
+    with pytest.raises(UserError, match=r"the class .* has characters that cannot be printed; rename it"):
+        import_set("folder", root, size=11)
+
+
+def test_skipping_takes_no_second_copy_on_a_nearly_full_disk(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory map on a full disk would end the process by a signal (SIGBUS)."""
+    monkeypatch.setenv("FEWSET_HOME", str(small_disk))
+    good = {name: data for name, data in folder().items() if name not in BROKEN}
+    source = as_directory({**folder(), **BROKEN}, tmp_path)
+    got = import_set("folder", source, "large", size=340, skip_bad=True)  # 7.3 of 8 MB with the bad images
+    assert len(got.labels) == len(good)
+    got.verify()
+    path, digest = got.path, got.digest
+    del got  # it holds the file
+    with pytest.raises(UserError, match=r"needs .* free; make room"):
+        import_set("folder", source, "more", size=340, skip_bad=True)
+    assert [each.name for each in path.parent.iterdir()] == ["large"]
+    shutil.rmtree(path)
+    without = as_directory(good, tmp_path / "good")
+    assert import_set("folder", without, "large", size=340).digest == digest
+
+
+def test_a_disk_that_is_fuller_than_it_says_is_one_line(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEWSET_HOME", str(small_disk))
+    monkeypatch.setattr(LAYOUT.__class__, "check_space", lambda *_: None)
+    with pytest.raises(UserError, match="No space left on device; make room"):
+        import_set("folder", as_directory(folder(), tmp_path), "large", size=400)
+    assert list(small_disk.rglob("*.*")) == []
 
 
 def test_a_dangling_link_is_a_bad_image(tmp_path: Path) -> None:
@@ -139,7 +196,7 @@ def test_importing_again_replaces_the_set(tmp_path: Path) -> None:
 def test_the_manifest_has_the_command_that_makes_the_set_again(tmp_path: Path) -> None:
     root = as_directory(folder(), tmp_path / "with space")
     plain = import_set("folder", root).manifest["command"]
-    assert shlex.split(plain) == ["fewset", "data", "import", "folder", str(root), "--name", "pets"]
+    assert shlex.split(plain) == ["fewset", "data", "import", "folder", recorded_path(root), "--name", "pets"]
     full = import_set("folder", root, "my.pets", size=11, seed=3, skip_bad=True).manifest["command"]
     assert shlex.split(full)[5:] == ["--name", "my.pets", "--size", "11", "--seed", "3", "--skip-bad"]
 

@@ -9,7 +9,6 @@ nothing: OfficeHome counts from 00001 in each class of each domain.
 import re
 from pathlib import PurePosixPath
 
-from fewset.data.images.decoding import SUFFIXES
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.runtime.errors import UserError
@@ -18,7 +17,7 @@ from fewset.runtime.errors import UserError
 @register_importer("domains", shares=(25, 15, 25))  # the paper's split of the 65 classes of OfficeHome
 def entries(source: Source) -> list[Entry]:
     """Other files than images are ignored; so is one folder around all."""
-    images = {file: PurePosixPath(file).parts for file in source.files if file.lower().endswith(SUFFIXES)}
+    images = {file: PurePosixPath(file).parts for file in source.images()}
     if len({parts[0] for parts in images.values()}) == 1 and all(len(parts) > 3 for parts in images.values()):
         images = {file: parts[1:] for file, parts in images.items()}
     for file, parts in images.items():

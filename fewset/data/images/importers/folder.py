@@ -2,7 +2,6 @@
 
 from pathlib import PurePosixPath
 
-from fewset.data.images.decoding import SUFFIXES
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
@@ -12,7 +11,7 @@ from fewset.runtime.errors import UserError
 @register_importer("folder")
 def entries(source: Source) -> list[Entry]:
     """Other files than images are ignored; so is one folder around all, as zip files often have it."""
-    images = {file: PurePosixPath(file).parts for file in source.files if file.lower().endswith(SUFFIXES)}
+    images = {file: PurePosixPath(file).parts for file in source.images()}
     tops = {parts[0] for parts in images.values()}
     if len(tops) == 1 and not tops & set(SPLITS) and all(len(parts) > 2 for parts in images.values()):
         images = {file: parts[1:] for file, parts in images.items()}

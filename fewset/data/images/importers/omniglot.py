@@ -8,7 +8,6 @@ which published results use: 1,028 characters to train, 172 to validate, 423 to 
 
 from pathlib import PurePosixPath
 
-from fewset.data.images.decoding import SUFFIXES
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.runtime.errors import UserError
@@ -25,9 +24,9 @@ _TEST = {
 def entries(source: Source) -> list[Entry]:
     found = []
     folders = set()
-    for file in source.files:
+    for file in source.images():
         folder, alphabet, character, *_ = ("", "", "", *PurePosixPath(file).parts)[-4:]
-        if folder in _FOLDERS and file.lower().endswith(SUFFIXES):
+        if folder in _FOLDERS:
             folders.add(folder)
             for turns in range(4):
                 name = f"{alphabet}/{character}/rot{90 * turns:03}"

@@ -10,21 +10,26 @@ The npz arrays were written with OpenCV: blue comes first, and is put in its pla
 splits at most are in memory at a time: about 9 GB of PNG files, 12 GB of arrays.
 """
 
+import os
 from collections.abc import Callable
 from functools import lru_cache, partial
+from io import BufferedIOBase
 from pathlib import PurePosixPath
 from threading import Lock
-from typing import Any
+from typing import IO, Any
+from zipfile import ZipFile
 
 import numpy as np
 
-from fewset.data.images.decoding import SUFFIXES, as_images
+from fewset.data.images.decoding import as_images
 from fewset.data.images.importers import Entry, folder, register_importer
 from fewset.data.images.pickles import NAME, NUMBER, array_of, flat_list, read_dictionary, read_pickle
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
+from fewset.runtime.arrays import array_in
 from fewset.runtime.errors import UserError
 
+_MOST_PACKED = 1032  # bytes that one byte of a deflated file can stand for
 _LISTS = tuple(f"{split}.csv" for split in SPLITS)
 _PREFIXES = ("", "tiered-imagenet-")  # the second as on Zenodo
 
@@ -113,7 +118,7 @@ def _load_files(source: Source, file: str, count: int) -> Callable[[int], bytes]
 def _load_array(source: Source, file: str, count: int) -> Callable[[int], np.ndarray]:
     try:
         with source.open(file) as opened:
-            content = np.load(opened, allow_pickle=False)["images"]
+            content = _array_in(opened)
     except Exception as error:  # a damaged file makes NumPy raise almost anything
         raise UserError(
             f"{file} in {source.path} has no array 'images' that can be read: {error!r}"
@@ -121,6 +126,13 @@ def _load_array(source: Source, file: str, count: int) -> Callable[[int], np.nda
     images = as_images(content, f"{file} in {source.path}")
     _check_count(source, file, len(images), count)
     return lambda number: images[number, :, :, ::-1]
+
+
+def _array_in(file: BufferedIOBase | IO[bytes]) -> np.ndarray:
+    """The array `images` of an opened .npz file, unless it claims more than such a file can hold."""
+    size = file.seek(0, os.SEEK_END)
+    with ZipFile(file) as archive:
+        return array_in(archive, "images", largest=_MOST_PACKED * size)
 
 
 def _check_count(source: Source, file: str, images: int, labels: int) -> None:
@@ -133,9 +145,9 @@ def _from_lists(source: Source, root: PurePosixPath) -> list[Entry]:
     for split, name in zip(SPLITS, _LISTS, strict=True):
         splits |= {line.split(",")[0].strip(): split for line in source.lines(str(root / name))}
     found = []
-    for file in source.files:
+    for file in source.images():
         class_name = PurePosixPath(file).parent.name
-        if class_name in splits and file.lower().endswith(SUFFIXES):
+        if class_name in splits:
             found.append(Entry(file, class_name, splits[class_name]))
     missing = sorted(splits.keys() - {entry.class_name for entry in found})
     if missing:

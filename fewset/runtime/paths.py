@@ -1,0 +1,20 @@
+"""Paths as files record them: files are handed on, and need not tell whose machine it was."""
+
+import os
+from pathlib import Path
+
+
+def recorded_path(path: str | Path) -> str:
+    """The path from where the command runs; what is in the user's own directory, from there ("~/photos")."""
+    absolute, here, home = (Path(os.path.abspath(each)) for each in (path, Path(), Path.home()))  # noqa: PTH100
+    if absolute.is_relative_to(home) and not here.is_relative_to(home):
+        return (Path("~") / absolute.relative_to(home)).as_posix()
+    try:
+        return Path(os.path.relpath(absolute, here)).as_posix()
+    except ValueError:  # on another drive
+        return absolute.name
+
+
+def without_machine(text: str) -> str:
+    """A text as it is, unless it is an absolute path."""
+    return recorded_path(text) if Path(text).is_absolute() else text
