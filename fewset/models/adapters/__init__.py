@@ -11,8 +11,9 @@ An adapter with the class attribute `uses_labels = True` is also given `labels` 
 item within its set. One with `equivariant = False` says that it depends on the order of the set, and one with
 `adapts = False` that it leaves the items as they are.
 
-An adapter may take the options `residual` (what it makes is added to the items) and `zero_start` (with
-`residual`, where it has that option, the adapter is the identity before its first training step).
+An adapter may take the options `residual` (what it makes is added to the items), `zero_start` (with
+`residual`, where it has that option, the adapter is the identity before its first training step) and `norm`
+(a LayerNorm of the result comes last).
 """
 
 from collections.abc import Callable

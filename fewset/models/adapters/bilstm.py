@@ -19,6 +19,8 @@ class BiLSTM(nn.Module):
 
     With `zero_start`, which is not the paper's, the weights of the candidates for the cells begin as zero, so
     the cells stay empty and the function is the identity at the start.
+
+    With `norm`, which is not the paper's, a LayerNorm of the result comes last, as in FEAT.
     """
 
     about = About(
@@ -27,11 +29,12 @@ class BiLSTM(nn.Module):
 
     equivariant = False
 
-    def __init__(self, dim: int, zero_start: bool = False) -> None:
+    def __init__(self, dim: int, zero_start: bool = False, norm: bool = False) -> None:
         super().__init__()
         if dim % 2:
             raise UserError(f"bilstm needs an even embedding size, got {dim}: each direction makes one half")
         self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
+        self.norm = nn.LayerNorm(dim) if norm else nn.Identity()
         if zero_start:
             for parameter in self.lstm.parameters():  # four parts each: input, forget, candidate, output
                 nn.init.zeros_(parameter.data.chunk(4)[2])
@@ -41,4 +44,5 @@ class BiLSTM(nn.Module):
     ) -> Float[Tensor, "B S D"]:
         sequence = items if context is None else torch.cat([items, context], dim=1)
         hidden: Tensor = self.lstm(sequence)[0]
-        return items + hidden[:, : items.shape[1]]
+        adapted: Tensor = self.norm(items + hidden[:, : items.shape[1]])
+        return adapted

@@ -45,12 +45,19 @@ class DeepSets(nn.Module):
 
     With `zero_start`, which is not the paper's, the last layer of g begins as zero, so the function is the
     identity at the start.
+
+    With `norm`, which is not the paper's, a LayerNorm of the result comes last, as in FEAT.
     """
 
     about = About("each item with a pool of the others", paper="Ye et al., CVPR 2020", trained=True)
 
     def __init__(
-        self, dim: int, pool: str = "max", as_published: bool = False, zero_start: bool = False
+        self,
+        dim: int,
+        pool: str = "max",
+        as_published: bool = False,
+        zero_start: bool = False,
+        norm: bool = False,
     ) -> None:
         super().__init__()
         refuse_unknown("pool", pool, POOLS)
@@ -61,6 +68,7 @@ class DeepSets(nn.Module):
         self.pool, self.as_published = POOLS[pool], as_published
         self.h = nn.Sequential(nn.Linear(dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
         self.g = nn.Sequential(nn.Linear(2 * dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
+        self.norm = nn.LayerNorm(dim) if norm else nn.Identity()
         if zero_start:
             start_from_zero(self.g[-1])
 
@@ -72,5 +80,5 @@ class DeepSets(nn.Module):
             pooled = self.h(F.relu(self.pool(rows, items.shape[1])))
         else:
             pooled = self.pool(self.h(rows), items.shape[1])
-        adapted: Tensor = items + self.g(torch.cat([items, pooled], dim=-1))
+        adapted: Tensor = self.norm(items + self.g(torch.cat([items, pooled], dim=-1)))
         return adapted

@@ -47,7 +47,7 @@ class GCN(nn.Module):
     too, and is not in the paper.
 
     `zero_start`, which is in neither, goes with `residual`: W₂ and b₂ begin as zero, so the function is the
-    identity at the start.
+    identity at the start. `norm`, which is in neither, is a LayerNorm of the result, as in FEAT.
     """
 
     about = About("a graph convolution over the set", paper="Ye et al., CVPR 2020", trained=True)
@@ -62,6 +62,7 @@ class GCN(nn.Module):
         as_published: bool = False,
         residual: bool = False,
         zero_start: bool = False,
+        norm: bool = False,
     ) -> None:
         super().__init__()
         refuse_unknown("graph", graph, ("labels", "similarity"))
@@ -70,6 +71,7 @@ class GCN(nn.Module):
             raise UserError("zero_start of gcn needs residual = true: the paper's formula has no such start")
         self.first, self.second = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
         self.dropout = nn.Dropout(dropout)
+        self.norm = nn.LayerNorm(dim) if norm else nn.Identity()
         if zero_start:
             start_from_zero(self.second)
 
@@ -90,4 +92,5 @@ class GCN(nn.Module):
         spread = scale * edges * scale.mT
         hidden = self.dropout(F.relu(self.first(spread @ nodes)))
         adapted: Tensor = self.second(spread @ hidden)[:, : items.shape[1]]
-        return items + adapted if self.residual else F.relu(adapted)
+        result: Tensor = self.norm(items + adapted if self.residual else F.relu(adapted))
+        return result

@@ -21,6 +21,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in ADAPTERS] +
     ("gcn", {"graph": "similarity"}),
     ("gcn", {"as_published": True}),
     ("attention", {"residual": True}),
+    *((name, {"norm": True}) for name in ("bilstm", "deepsets", "gcn")),
 ]
 
 
@@ -188,6 +189,21 @@ def test_a_zero_start_is_the_identity(name, options, use_context, training):
     items, context, labels = inputs(use_context=use_context)
     adapter = build(name, options).train(training)
     assert torch.equal(call(adapter, items, context, labels), items)
+
+
+@pytest.mark.parametrize("name", ["bilstm", "deepsets", "gcn"])
+def test_a_norm_is_the_layer_norm_of_the_result(name):
+    items, context, labels = inputs()
+    plain, normed = build(name, {}), build(name, {"norm": True})
+    normed.load_state_dict(plain.state_dict(), strict=False)
+    torch.nn.init.normal_(normed.norm.weight)
+    torch.nn.init.normal_(normed.norm.bias)
+    rows = call(plain, items, context, labels)
+    centred = rows - rows.mean(-1, keepdim=True)
+    expected = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    torch.testing.assert_close(
+        call(normed, items, context, labels), expected * normed.norm.weight + normed.norm.bias
+    )
 
 
 @parametrize(ZERO_STARTS)
