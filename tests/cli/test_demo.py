@@ -1,5 +1,6 @@
 """The demo's options reach it; what it does is tested in `tests/paper`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from tests.helpers.command_line import succeed
 
 def test_the_options_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    monkeypatch.setattr("fewset.paper.demo.demo", lambda *words: given.extend(words))
+
+    def demo(*words: object, log_to: Sequence[str]) -> None:
+        given.extend([*words, log_to])
+
+    monkeypatch.setattr("fewset.paper.demo.demo", demo)
     succeed("demo", "--out", tmp_path, "--device", "cpu")
-    assert (given[0], given[2]) == (tmp_path, "cpu")
+    assert (given[0], *given[2:]) == (tmp_path, "cpu", ())
