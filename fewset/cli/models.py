@@ -125,6 +125,7 @@ def embed(
     split: Annotated[
         str | None, typer.Option(help="One split alone, train, val or test; all for every split.")
     ] = None,
+    domain: Annotated[str | None, typer.Option(help="One domain of the set alone.")] = None,
     val: Annotated[
         bool,
         typer.Option("--val", help="With the val classes, as the unseen classes of a validation setup."),
@@ -139,7 +140,7 @@ def embed(
     start(plugin)
     from fewset.experiments.embed_set import embed_set
 
-    rows, dim = embed_set(source, out, data, val, split=split, device=device)
+    rows, dim = embed_set(source, out, data, val, split=split, domain=domain, device=device)
     echo(f"{out}: {rows:,} rows of {dim:,} numbers")
     if split is None:
         echo(f"import it with `fewset data import features {out}`")

@@ -42,6 +42,7 @@ def embed_set(
     val: bool = False,
     *,
     split: str | None = None,
+    domain: str | None = None,
     device: str = "auto",
 ) -> tuple[int, int]:
     """Embed an image set with the backbone of a run, or with an encoder of that name; returns its shape.
@@ -52,7 +53,8 @@ def embed_set(
     The classes of the train split are the seen ones, those of the test split the unseen ones, and those of
     the val split are left out. With `val` they are the unseen classes of a validation setup: then the file
     has the two setups of the low-shot benchmark, each with half of the seen classes. With `split` the file
-    has the items of that split alone ("all" for every split), for other programs.
+    has the items of that split alone ("all" for every split), for other programs. With `domain` only the
+    items of that domain are embedded.
     """
     if val and split is not None:
         raise UserError(f"--val adds the val split to train and test, but --split {split} is one alone")
@@ -62,7 +64,7 @@ def embed_set(
     embedder = _open(source, data, device)
     images = embedder.images
     splits = [split] if split else [name for name in SPLITS if val or name != "val"]
-    items = _items(images, splits)
+    items = _items(images, splits, domain)
     columns = {
         "labels": items.labels,
         "class_names": np.array(items.class_names),
@@ -149,9 +151,9 @@ class _Items(NamedTuple):
     """A number into `SPLITS` for each class."""
 
 
-def _items(images: ImageSet, splits: list[str]) -> _Items:
+def _items(images: ImageSet, splits: list[str], domain: str | None = None) -> _Items:
     """The items of these splits, one after the other, and the classes that they are of."""
-    rows = np.concatenate([images.select(name).rows for name in splits])
+    rows = np.concatenate([images.select(name, domain).rows for name in splits])
     classes, labels = np.unique(images.labels[rows], return_inverse=True)
     split_of = np.zeros(len(classes), dtype=np.int64)
     split_of[labels] = images.splits[rows]

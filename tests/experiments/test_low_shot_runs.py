@@ -286,6 +286,11 @@ def test_embedded_with_an_encoder(tiny_set: ImageSet, tmp_path: Path) -> None:
         np.testing.assert_allclose(file["features"], tiny_set.images[rows].mean(axis=(1, 2)), rtol=1e-4)
         assert file["weights_digest"] == ["made by a test"]
         assert file["images_digest"] == [tiny_set.digest]
+    own = tmp_path / "odd.npz"
+    succeed("embed", "mean-colour", "--data", "tiny", "--domain", "odd", "--out", own)
+    with np.load(own) as file:
+        rows = np.concatenate([tiny_set.select(split, "odd").rows for split in ("train", "test")])
+        np.testing.assert_allclose(file["features"], tiny_set.images[rows].mean(axis=(1, 2)), rtol=1e-4)
 
 
 @pytest.mark.parametrize("suffix", ["npz", "h5"])
