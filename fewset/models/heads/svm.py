@@ -57,6 +57,9 @@ class SvmHead(nn.Module):
     Wants `average="post"`. As in MetaOptNet: the SVM of Crammer and Singer without an intercept, penalty C of
     0.1. MetaOptNet solves its dual with an interior-point method of at most 15 steps and differentiates by
     the conditions of the optimum; here gradients go through the steps of ADMM.
+
+    Without an intercept, embeddings that share a large mean favour some classes: train through the head, or
+    centre them (`model.feature_transform = ["centre", "l2"]`).
     """
 
     about = About(
