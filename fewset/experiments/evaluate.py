@@ -38,6 +38,8 @@ from fewset.runtime.parsing import parse, parse_words
 from fewset.runtime.paths import without_machine
 from fewset.tasks.scores import Score
 
+_MOST_TRIED = 500  # numbers of queries, to find one that works
+
 
 class Chosen(TypedDict, total=False):
     """What a run is scored on where that is not what its recipe says; None is the same as not given."""
@@ -164,7 +166,7 @@ def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> Job:
     problem = _problem(job, protocol, name)
     if problem is None:
         return job
-    for count in range(job.spec.query - 1, 0, -1):
+    for count in range(min(job.spec.query - 1, _MOST_TRIED), 0, -1):
         fewer = replace(job, spec=replace(job.spec, query=count))
         if _problem(fewer, protocol, name) is None:
             if auto:

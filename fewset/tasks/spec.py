@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import check_seed
 
+MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8}
+"""What a machine can be asked for; the value of each task is kept in memory."""
+
 
 @dataclass(frozen=True)
 class TaskSpec:
@@ -21,7 +24,7 @@ class TaskSpec:
         seed: A whole number from 0 up.
 
     Raises:
-        ValueError: A number is below 1, or the seed below 0.
+        ValueError: A number is below 1 or absurdly large, or the seed is below 0.
 
     Example:
         >>> import fewset
@@ -40,4 +43,6 @@ class TaskSpec:
             value = getattr(self, name)
             if value < 1:
                 raise UserError(f"{name} is {value}, expected 1 or more")
+            if value > MOST[name]:
+                raise UserError(f"{name} is {value}, expected at most {MOST[name]:,}")
         check_seed(self.seed)
