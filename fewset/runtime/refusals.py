@@ -91,6 +91,8 @@ def _cause(error: BaseException, path: Path | None) -> OSError | None:
         number = re.search(r"\(os error (\d+)\)", str(seen))  # as libraries that are written in Rust say it
         if number:
             return OSError(int(number[1]), str(seen).partition("(os error")[0].rpartition(": ")[2].strip())
+        if "DefaultCPUAllocator: can't allocate memory" in str(seen):  # as PyTorch says it
+            return OSError(errno.ENOMEM, "Cannot allocate memory")
         if re.search(r"Not enough free space|requested and \d+ written", str(seen)):  # as NumPy says it
             return OSError(errno.ENOSPC, "No space left on device")
         seen = seen.__cause__ or seen.__context__

@@ -1,10 +1,27 @@
 """A few of the kills that `make kills` does by the dozen."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.fuzz.kills import check_same, left_over, tree_of
+from tests.fuzz.kills import JOBS, check_same, left_over, tree_of
+from tests.fuzz.records import KillRecord, read
+from tests.helpers.processes import ROOT
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
+    """In a process of its own, which has computed nothing when it is forked."""
+    command = [sys.executable, "-m", "tests.fuzz", "kills", "--kills", "4", "--seed", "1"]
+    done = subprocess.run(
+        [*command, "--record", tmp_path / "kills.json"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = read(KillRecord, tmp_path / "kills.json")
+    assert sum(record.kills.values()) == 4
+    assert set(record.kills) <= set(JOBS)
 
 
 def test_what_differs_is_seen(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ def test_errors_of_the_system_have_a_path_and_a_remedy(number: int) -> None:
 
 def test_memory_that_is_not_there_is_no_defect() -> None:
     assert "not enough memory" in str(as_user_error(MemoryError()))
+    torch_says = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
+    assert "Cannot allocate memory" in str(as_user_error(RuntimeError(torch_says)))
 
 
 def test_the_path_is_the_one_that_was_to_be_written(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from fewset.runtime.zips import open_member, open_zip
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 SUFFIXES = (*HDF5_SUFFIXES, ".npz")
 _LARGEST_COLUMN = 2**30
+_PACKED, _SMALL = 1100, 2**20  # no compression is better than about 1,000 to 1; nor is a small array a danger
 _DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, MemoryError)
 
 
@@ -27,7 +28,8 @@ class _Hdf5:
 
     def __init__(self, path: Path, file: h5py.File) -> None:
         self.path, self.file = path, file
-        self.keys = frozenset(key for key in file if self._is_inside(key))
+        with _reading(path, "the file"):
+            self.keys = frozenset(key for key in file if self._is_inside(key))
 
     def _is_inside(self, key: str) -> bool:
         """Whether there is an array of that name in this very file: links could bring in any local file."""
@@ -38,12 +40,18 @@ class _Hdf5:
 
     def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Shape and type of an array; nothing of it is read."""
-        return self.file[key].shape or (), self.file[key].dtype
+        with _reading(self.path, repr(key)):
+            dataset = self.file[key]
+            stored = dataset.id.get_storage_size()
+            if dataset.nbytes > _PACKED * stored + _SMALL:
+                raise ValueError(f"it claims {dataset.nbytes:,} bytes, the file has {stored:,} of them")
+            return dataset.shape or (), dataset.dtype
 
     def read(self, key: str) -> np.ndarray:
         """A whole array, for the short columns; text comes as strings."""
-        dataset = self.file[key]
+        self.describe(key)
         with _reading(self.path, repr(key)):
+            dataset = self.file[key]
             if dataset.nbytes > _LARGEST_COLUMN:
                 raise ValueError(
                     f"it claims {dataset.nbytes} bytes, more than the limit of {_LARGEST_COLUMN}"

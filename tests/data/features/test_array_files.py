@@ -58,3 +58,27 @@ def test_arrays_of_other_files_are_not_read(
         assert arrays.keys == {"labels"}
     with pytest.raises(UserError, match="has no array 'features'"):
         import_features(path)
+
+
+@pytest.mark.parametrize("key", ["features", "labels", "role"])
+def test_an_array_that_claims_what_the_file_does_not_hold_is_refused(key: str, tmp_path: Path) -> None:
+    """Of an array in chunks only those that were written are there: it may claim terabytes."""
+    path = tmp_path / "table.h5"
+    with h5py.File(path, "w") as file:
+        for name, value in {"features": SECRET, "labels": np.arange(7), "role": np.zeros(7)}.items():
+            if name == key:
+                file.create_dataset(name, (10**7, 10**6), "f4", chunks=(1000, 1000))
+            else:
+                file[name] = value
+    with pytest.raises(
+        UserError, match=rf"'{key}'.* claims 40,000,000,000,000 bytes, the file has 0 of them"
+    ):
+        import_features(path)
+
+
+def test_zeros_that_are_packed_well_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "table.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("features", data=np.zeros((10**6, 7)), compression="gzip", compression_opts=9)
+    with open_arrays(path) as arrays:
+        assert arrays.describe("features")[0] == (10**6, 7)
