@@ -18,14 +18,13 @@ from scipy.special import softmax
 from fewset import FewShotClassifier, embed
 from fewset.classify.export.browser_runtime import find_runtime
 from fewset.models.preprocessing import FILTERS
-from tests.helpers.browser import launched
+from tests.helpers.browser import WAIT, axe_script, launched, own
 from tests.helpers.classifiers import exported
 from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
 from tests.helpers.static_site import installed_runtime, served_folder
 
 # A browser and an encoder at once: on a busy machine everything takes its time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-WAIT = 240_000  # milliseconds
 SCRIPT = "<img src=x onerror=\"document.title='owned'\">"
 
 
@@ -85,10 +84,6 @@ def page(browser: Any, site: str) -> Iterator[Any]:
     yield opened
     context.close()
     assert trouble == []
-
-
-def own(url: str, site: str) -> bool:
-    return url.startswith((site, "data:"))
 
 
 def said_of(page: Any, name: str) -> tuple[str, dict[str, float]]:
@@ -182,6 +177,21 @@ def test_bad_photos_and_script_in_names_are_only_text(page: Any, new: list[Path]
     page.get_by_role("button", name="Remove what was added").click()
 
 
+def test_axe_finds_nothing(page: Any, new: list[Path], tmp_path: Path) -> None:
+    """Nothing that axe-core knows to shut somebody out, light and dark."""
+    script = axe_script(tmp_path)
+    add(page, "stone", new[:2])
+    try_out(page, new[:2])
+    (tmp_path / "letter.jpg").write_text("dear reader")
+    page.locator("#try-files").set_input_files([str(tmp_path / "letter.jpg")])
+    page.get_by_role("alert").wait_for()
+    page.evaluate(script)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        violations = page.evaluate("axe.run(document)")["violations"]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in violations] == []
+
+
 def test_on_a_phone_nothing_is_wider_than_the_screen(page: Any, new: list[Path]) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     try_out(page, new[:2])
@@ -208,8 +218,10 @@ def in_the_page(page: Any, image: Image.Image, function: str, *rest: int | str) 
             const functions = await import("./resampling.js");
             const data = Uint8ClampedArray.from(atob(bytes), (letter) => letter.charCodeAt(0));
             const made = functions[name]({ width, height, data }, ...rest);
-            return [made.width, made.height, [...made.data]];
+            let text = "";
+            for (const byte of made.data) text += String.fromCharCode(byte);
+            return [made.width, made.height, btoa(text)];
         }""",
         [base64.b64encode(image.convert("RGBA").tobytes()).decode(), *image.size, function, rest],
     )
-    return np.array(data, dtype=np.uint8).reshape(height, width, 4)[:, :, :3]
+    return np.frombuffer(base64.b64decode(data), np.uint8).reshape(height, width, 4)[:, :, :3]
