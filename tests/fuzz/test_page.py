@@ -5,11 +5,25 @@ from pathlib import Path
 import pytest
 
 from fewset.runtime.errors import UserError
+from tests.fuzz.case import load_readers
+from tests.fuzz.kills import JOBS
 from tests.fuzz.page import make_page
-from tests.fuzz.records import FuzzRecord, KillRecord, Outcomes, write
+from tests.fuzz.records import FuzzRecord, KillRecord, Outcomes, read, write
 
 KEPT = Path(__file__).parents[2] / "docs" / "reliability"
 VERSIONS = {"python": "3.11", "torch": "2.13", "platform": "Linux"}
+
+
+def test_the_kept_page_is_up_to_date() -> None:
+    make_page(KEPT, check=True)
+
+
+def test_the_kept_records_are_of_all_readers_and_jobs_and_nothing_was_wrong() -> None:
+    fuzz, kills = read(FuzzRecord, KEPT / "fuzz.json"), read(KillRecord, KEPT / "kills.json")
+    assert set(fuzz.readers) == set(load_readers())
+    assert fuzz.wrong == 0
+    assert set(kills.kills) == set(JOBS)
+    assert kills.wrong == ()
 
 
 def test_the_page_shows_what_is_wrong(tmp_path: Path) -> None:
