@@ -10,16 +10,17 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from fewset.classify.web.workbench import Workbench
 from fewset.runtime.files import write_json
 from fewset.runtime.machine import commit, peak_memory
-from tests.helpers.mutations import json_text, mutated, picture_files, zip_file
+from tests.helpers.damage import altered, damaged, json_text
+from tests.helpers.picture_files import picture_files, zip_file
 from tests.helpers.web import STAMP, client, teach
 
 COUNT = int(os.environ.get("FEWSET_MUTATIONS", "300"))
@@ -43,7 +44,7 @@ BODIES = {
     "/predict": TASK,
     "/setup": {"project": "1.1", "schema": "<View/>"},
 }
-Send = Callable[[TestClient, np.random.Generator], Any]
+Send = Callable[[TestClient, Random], Any]
 
 
 def form(label: str, name: str, content: bytes) -> bytes:
@@ -53,34 +54,33 @@ def form(label: str, name: str, content: bytes) -> bytes:
     ).encode() + content + f"\r\n--{BOUNDARY}--\r\n".encode()  # fmt: skip
 
 
-def any_of(values: Any, generator: np.random.Generator) -> Any:
-    values = list(values)
-    return values[generator.integers(len(values))]
-
-
-def mutated_photo(opened: TestClient, generator: np.random.Generator) -> Any:
-    content = mutated(any_of(PICTURES.values(), generator), generator, any_of(PICTURES.values(), generator))
-    address = any_of(("/api/classify", "/api/photos"), generator)
-    given = [("photos", (any_of(NAMES, generator), content))]
+def mutated_photo(opened: TestClient, generator: Random) -> Any:
+    content = damaged(generator.choice(list(PICTURES.values())), generator)
+    address = generator.choice(("/api/classify", "/api/photos"))
+    given = [("photos", (generator.choice(NAMES), content))]
     return opened.post(address, data={"label": "grass"}, files=given)
 
 
-def mutated_archive(opened: TestClient, generator: np.random.Generator) -> Any:
-    given = [("photos", ("photos.zip", mutated(ARCHIVE, generator)))]
+def mutated_archive(opened: TestClient, generator: Random) -> Any:
+    given = [("photos", ("photos.zip", damaged(ARCHIVE, generator)))]
     return opened.post("/api/classify", files=given)
 
 
-def mutated_form(opened: TestClient, generator: np.random.Generator) -> Any:
-    body = form("grass", "a.png", any_of(PICTURES.values(), generator))
+def mutated_form(opened: TestClient, generator: Random) -> Any:
+    body = form("grass", "a.png", generator.choice(list(PICTURES.values())))
     end = len(body) if generator.random() < 0.5 else 200  # the parts' own heads, or anywhere
-    body = mutated(body[:end], generator) + body[end:]
+    body = damaged(body[:end], generator) + body[end:]
     headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
-    return opened.post(any_of(("/api/classify", "/api/photos"), generator), content=body, headers=headers)
+    return opened.post(generator.choice(("/api/classify", "/api/photos")), content=body, headers=headers)
 
 
-def mutated_json(opened: TestClient, generator: np.random.Generator) -> Any:
-    address, body = any_of(BODIES.items(), generator)
-    content = mutated(json_text(body), generator, json_text(any_of(BODIES.values(), generator)))
+def mutated_json(opened: TestClient, generator: Random) -> Any:
+    """Another value in it, or other bytes."""
+    address, body = generator.choice(list(BODIES.items()))
+    if generator.random() < 0.5:
+        content = json_text(altered(body, generator)).encode(errors="surrogatepass")
+    else:
+        content = damaged(json_text(body).encode(), generator)
     return opened.post(address, content=content, headers={"content-type": "application/json"})
 
 
@@ -115,7 +115,7 @@ def test_mutated_uploads_are_answered_and_do_no_harm(tmp_path: Path, monkeypatch
     (tmp_path / "spooled").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spooled"))
-    generator = np.random.default_rng(0)
+    generator = Random(0)
     shares = [share for _, share in KINDS.values()]
     counted: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     bench = Workbench(STAMP)
@@ -124,7 +124,7 @@ def test_mutated_uploads_are_answered_and_do_no_harm(tmp_path: Path, monkeypatch
         before = bench.moment().album
         memory = peak_memory()
         for _ in range(COUNT):
-            kind = str(generator.choice(list(KINDS), p=shares))
+            (kind,) = generator.choices(list(KINDS), shares)
             answer = KINDS[kind][0](opened, generator)
             check(answer)
             counted[kind][str(answer.status_code)] += 1
