@@ -30,7 +30,8 @@ class TeamHead(SimilarityHead):
     logits = log softmax over n (-d / temperature) + log softmax over m (-d / temperature), with
     d = (x - p)' M (x - p) and p the prototypes. It assumes about as many queries a class.
 
-    Deviations: the authors published no code. The prior is the identity, and pairs that must not be linked
+    Deviations: the authors published no code, and the objective above is a reading of their paper's
+    description, not a copy of its formula. The prior is the identity, and pairs that must not be linked
     are left out, with which the problem would have no minimum. Their mixing of the items of training tasks is
     not part of a head.
     """
