@@ -23,6 +23,7 @@ from platformdirs import user_data_path
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.names import plain_name, shortened
+from fewset.runtime.parsing import parse
 from fewset.runtime.partial import clear_all
 from fewset.runtime.paths import recorded_path
 from fewset.runtime.reading import read_json
@@ -100,6 +101,28 @@ def sha256_of(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class SealedFile:
+    """What the manifest says of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestFields:
+    """What every manifest holds. An optional field is one that earlier versions did not write."""
+
+    format: int
+    name: str
+    source: str
+    source_key: str = ""
+    command: str | None = None
+    created_by: str
+    written: float
+    digest: str
+
+
+@dataclass(frozen=True)
 class Layout:
     """A kind of directory: what messages call it, where it is at home, its format, how it is made again."""
 
@@ -108,6 +131,8 @@ class Layout:
     format: int
     content: tuple[str, ...]
     """The keys of the manifest that the digest covers. Name, place and time are not content."""
+    fields: type[ManifestFields]
+    """All keys of the manifest, and their types."""
     kind: str = "KIND"
     """As in `fewset data import KIND SOURCE`."""
     generated: tuple[str, ...] = ()
@@ -186,6 +211,10 @@ class Layout:
         complete = all(key in manifest for key in (*self.content, "written", "digest"))
         if not complete or manifest["digest"] != self._digest(manifest):
             raise self.damaged(path, "its manifest.json was edited, or is of another kind", manifest)
+        try:
+            parse(self.fields, manifest, what="manifest")
+        except UserError as error:
+            raise self.damaged(path, f"its manifest.json was edited ({error})", manifest) from None
         for file, expected in manifest["files"].items():
             try:
                 found = (path / file).stat()

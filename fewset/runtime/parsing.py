@@ -140,7 +140,8 @@ def _value(kind: Any, value: Any, where: str, what: str) -> Any:
             return _MISMATCH
         return tuple(parse_value(arguments[0], item, where, what) for item in value)
     if origin is dict and isinstance(value, dict):
-        return {key: parse_value(arguments[1], item, f"{where}.{key}", what) for key, item in value.items()}
+        keys = [parse_value(arguments[0], key, where, what) for key in value]
+        return {key: parse_value(arguments[1], value[key], f"{where}.{key}", what) for key in keys}
     if kind is float and type(value) is int:
         return float(value)
     if kind is types.NoneType:

@@ -16,14 +16,14 @@ Tables live in `home() / "features"`; `fewset.data.features.importer` makes them
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
-from fewset.data.manifest import Layout, unchanged_while_read
+from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
 from fewset.runtime.arrays import read_array, read_header
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
@@ -39,11 +39,32 @@ Split = Literal["seen", "unseen"]
 Setup = Literal["validation", "test"]
 Role = Literal["train", "test"]
 
+
+@dataclass(frozen=True)
+class _Counts:
+    classes: int
+    train: int
+    test: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fields(ManifestFields):
+    made_from: dict[str, str] = field(default_factory=dict)
+    rows: int
+    dim: int
+    counts: dict[Split, _Counts]
+    class_names: tuple[str, ...]
+    unseen: tuple[bool, ...]
+    setups: tuple[Literal[0, 1, 2], ...]
+    files: dict[Literal["features.npy", "rows.npy"], SealedFile]
+
+
 LAYOUT = Layout(
     "table of features",
     folder="features",
     format=1,
     content=("format", "rows", "dim", "class_names", "unseen", "setups", "files"),
+    fields=_Fields,
     kind="features",
 )
 table_path, list_features = LAYOUT.path, LAYOUT.names

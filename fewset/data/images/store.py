@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
-from fewset.data.manifest import Layout, unchanged_while_read
+from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
 from fewset.runtime.arrays import read_array
 from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
 from fewset.runtime.files import replacing_directory
@@ -30,11 +30,45 @@ from fewset.runtime.reading import open_file, regular_file
 from fewset.tasks.sampling import ClassIndex
 
 SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class _Counts:
+    items: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class _SplitCounts:
+    train: _Counts
+    val: _Counts
+    test: _Counts
+
+
+@dataclass(frozen=True)
+class _SourceSize:
+    smallest: int
+    median: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fields(ManifestFields):
+    skipped: tuple[str, ...]
+    source_size: _SourceSize | None = None
+    size: int
+    items: int
+    counts: _SplitCounts
+    class_names: tuple[str, ...]
+    domain_names: tuple[str, ...]
+    files: dict[Literal["images.npy", "items.npy"], SealedFile]
+
+
 LAYOUT = Layout(
     "image set",
     folder="sets",
     format=1,
     content=("format", "size", "items", "counts", "class_names", "domain_names", "files"),
+    fields=_Fields,
     generated=("glyphs", "strokes"),
 )
 set_path, list_sets, available_sets = LAYOUT.path, LAYOUT.names, LAYOUT.available

@@ -110,8 +110,14 @@ def test_open_by_name_or_path(table: FeatureTable, tmp_path: Path) -> None:
         (lambda path: _edit(path / "manifest.json", dim=DIM + 1), r"manifest.json was edited"),
         (lambda path: _edit(path / "manifest.json", format=99), r"it has format 99"),
         (lambda path: (path / "manifest.json").write_text("{"), r"manifest.json cannot be read"),
+        (lambda path: _edit(path / "manifest.json", counts=[3]), r"counts is \[3\]"),
+        (lambda path: _edit(path / "manifest.json", made_from={"weights": 3}), r"made_from.weights is 3"),
+        (lambda path: _edit(path / "manifest.json", source=None), r"source is None"),
     ],
-    ids=["truncated", "missing", "rows", "features", "manifest", "format", "json"],
+    ids=[
+        *("truncated", "missing", "rows", "features", "manifest", "format", "json"),
+        *("counts", "made_from", "source"),
+    ],
 )  # fmt: skip
 def test_a_damaged_table_is_refused(
     table: FeatureTable, damage: Callable[[Path], object], message: str

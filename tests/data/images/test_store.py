@@ -236,6 +236,40 @@ def test_a_damaged_set_is_refused_with_the_remedy(
     assert f"import it again: {COMMAND}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "complaint"),
+    [
+        ("skipped", 3, r"skipped is 3 \(int\), expected a list"),
+        ("source", 7, r"source is 7 \(int\), expected str"),
+        ("source_key", [], r"source_key is \[\]"),
+        ("source_size", {"median": 84}, "lacks 'source_size.smallest'"),
+        ("source_size", {"smallest": 1, "median": "84"}, r"source_size.median is '84'"),
+        ("written", "never", "written is 'never'"),
+        ("colour", "red", "unknown manifest key 'colour'"),
+        ("counts", {"train": {"items": 23, "classes": 5}}, "lacks 'counts.val'"),
+        ("domain_names", 3, r"domain_names is 3"),
+        ("files", {"\0": {"bytes": 3, "sha256": ""}}, "value of files"),
+        ("files", {"images.npy": {"bytes": "3", "sha256": ""}}, "files.images.npy.bytes is '3'"),
+    ],
+)
+def test_a_manifest_with_a_wrong_type_is_refused(
+    birds: Path, key: str, value: object, complaint: str
+) -> None:
+    def change(found: dict[str, Any]) -> None:
+        found[key] = value
+        content = {name: found[name] for name in store.LAYOUT.content}
+        found["digest"] = manifest.sha256_of(json.dumps(content, sort_keys=True))
+
+    edit_manifest(birds, change)
+    with pytest.raises(UserError, match=f"{complaint}.*import it again"):
+        open_set(birds)
+
+
+def test_a_manifest_of_an_earlier_version_is_read(birds: Path) -> None:
+    edit_manifest(birds, lambda found: [found.pop(key) for key in ("source_key", "source_size")])
+    assert open_set(birds).manifest["source"] == "a test"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
 def test_an_unreadable_manifest_is_refused_with_the_remedy(birds: Path, text: str) -> None:
     (birds / "manifest.json").write_text(text)
@@ -255,7 +289,7 @@ def test_a_large_file_is_read_as_a_whole_only_when_its_date_has_changed(
     os.utime(birds / "images.npy")
     open_set(birds)
     assert read == ["images.npy"]
-    edit_manifest(birds, lambda manifest: manifest.update(written="never"))
+    edit_manifest(birds, lambda manifest: manifest.update(written=0))
     open_set(birds)
     assert read == ["images.npy", "images.npy", "items.npy"]
     edit(birds / "images.npy", 500)
