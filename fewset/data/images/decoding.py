@@ -1,6 +1,7 @@
 """An image file becomes a square of pixels, whatever its format; what cannot be decoded says why."""
 
 import io
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +15,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError, features
 from fewset.models.preprocessing import to_rgb
 from fewset.runtime.errors import UserError
 from fewset.runtime.extras import import_extra
+
+# What Pillow has to say of a bad image is in its exceptions; a log without a place goes to the terminal.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 # Not every format that Pillow knows: some start other programs (EPS) or hold no pixels.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")

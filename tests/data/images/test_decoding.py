@@ -1,5 +1,6 @@
 import io
 import struct
+import subprocess
 import sys
 import zlib
 
@@ -340,3 +341,13 @@ def test_avif_beside_an_old_pillow_names_what_brings_it(monkeypatch: pytest.Monk
 def test_a_film_is_no_image() -> None:
     with pytest.raises(BadImage, match="not an image of a known format"):
         decode(b"\0\0\0\x18ftypmp42\0\0\0\0isommp42" + bytes(100), 29)
+
+
+def test_pillow_prints_nothing_of_a_bad_image() -> None:
+    tiff = bytearray(encode(Image.fromarray(noise(7, 5, 3)), "TIFF"))
+    place = tiff.index(struct.pack("<HHI", 277, 3, 1))  # samples per pixel
+    tiff[place + 8 : place + 10] = struct.pack("<H", 1027)
+    program = f"from fewset.data.images.decoding import decode\ndecode({bytes(tiff)!r}, 8)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "BadImage" in done.stderr
+    assert "samples per pixel" not in done.stderr.partition("Traceback")[0]
