@@ -1,6 +1,6 @@
 """What a recipe holds, as frozen dataclasses, and the checks across its tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -9,13 +9,16 @@ from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
 from fewset.models.task_model import Takes, taken_by
 from fewset.runtime.errors import UserError
-from fewset.runtime.names import plain_name
+from fewset.runtime.names import plain_name, shortened
+from fewset.runtime.parsing import plain
 from fewset.tasks.hashing import check_seed
 from fewset.tasks.spec import TaskSpec
 from fewset.training.episodic import TrainConfig
 from fewset.training.pretrain import PretrainConfig
 
 Options = dict[str, Any]
+MOST = 10**8
+"""No whole number of a recipe is larger, but for the seeds: what it asks for would never be done."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,9 @@ class Recipe:
     def __post_init__(self) -> None:
         plain_name(self.name, "the recipe")
         check_seed(self.seed)
+        for key, number in _whole_numbers(plain(self)):
+            if not key.endswith("seed") and abs(number) > MOST:
+                raise UserError(f"{key} is {shortened(str(number))}, expected at most {MOST:,}")
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if self.model.maml is not None:
@@ -139,6 +145,18 @@ class Recipe:
         """Where the weights start from: a run, a path or a released model; empty for random ones."""
         stage = self.pretrain or self.train
         return stage.init if stage else ""
+
+
+def _whole_numbers(value: Any, where: str = "") -> Iterator[tuple[str, int]]:
+    """All of them in a table of plain values, each with its key."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _whole_numbers(item, f"{where}.{key}" if where else key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _whole_numbers(item, where)
+    elif isinstance(value, int):
+        yield where, value
 
 
 _FROZEN = ("freeze_backbone", "frozen_blocks", "freeze_batchnorm")

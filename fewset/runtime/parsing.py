@@ -6,6 +6,7 @@ the key, what it is, and what was expected. A dataclass whose keys were once cal
 keys since files of it were written names them in `later`, so that digests of those files stay as they are.
 """
 
+import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
+from fewset.runtime.names import shortened
 from fewset.runtime.reading import read_json
 
 _Config = TypeVar("_Config")
 
 _MISMATCH = object()
+_LARGEST = int(sys.float_info.max)
 
 
 def parse(kind: type[_Config], table: Mapping[str, Any], where: str = "", what: str = "recipe") -> _Config:
@@ -58,7 +61,9 @@ def parse_value(kind: Any, value: Any, where: str, what: str = "recipe") -> Any:
     if found is _MISMATCH:
         if get_origin(kind) is Literal:
             raise unknown_name(f"value of {where}", value, get_args(kind))
-        raise UserError(f"{where} is {value!r} ({type(value).__name__}), expected {describe_type(kind)}")
+        raise UserError(
+            f"{where} is {shortened(repr(value))} ({type(value).__name__}), expected {describe_type(kind)}"
+        )
     return found
 
 
@@ -143,7 +148,7 @@ def _value(kind: Any, value: Any, where: str, what: str) -> Any:
         keys = [parse_value(arguments[0], key, where, what) for key in value]
         return {key: parse_value(arguments[1], value[key], f"{where}.{key}", what) for key in keys}
     if kind is float and type(value) is int:
-        return float(value)
+        return float(value) if abs(value) <= _LARGEST else _MISMATCH
     if kind is types.NoneType:
         return None if value is None else _MISMATCH
     if isinstance(kind, type) and type(value) is kind:  # not isinstance: true is no number

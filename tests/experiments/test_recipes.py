@@ -466,6 +466,28 @@ def test_bad_overrides(tmp_path: Path, override: str, message: str) -> None:
         read_recipe(write(tmp_path, MINIMAL), [override])
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("train.epochs", "train.tasks_per_epoch", "train.way", "train.shot", "train.query"),
+        *("train.validation_tasks", "train.validation_query", "train.frozen_blocks", "pretrain.epochs"),
+        *("pretrain.batch", "pretrain.validation_tasks", "pretrain.optimiser.milestones"),
+        "model.adapter_options.heads",
+    ],
+)
+def test_whole_numbers_that_ask_for_too_much_are_refused(tmp_path: Path, key: str) -> None:
+    recipe = write(tmp_path, 'name = "one"\n[pretrain]' if key.startswith("pretrain") else MINIMAL)
+    for number in (10**8 + 1, 10**26, 10**400):
+        value = f"[{number}]" if key.endswith("milestones") else f"{number}"
+        with pytest.raises(UserError, match=rf"^{key} is 10+1?…?, expected at most 100,000,000$"):
+            read_recipe(recipe, [f"{key}={value}"])
+
+
+def test_a_whole_number_that_no_float_holds_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"train.balance is 10{99,}… \(int\), expected float"):
+        read_recipe(write(tmp_path, MINIMAL), [f"train.balance={10**400}"])
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_resolved_recipe_is_the_same_recipe(tmp_path: Path, name: str) -> None:
     recipe = RECIPES[name]
