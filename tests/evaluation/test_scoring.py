@@ -9,6 +9,7 @@ from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.maml import MamlConfig, MamlModel
+from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec
@@ -127,3 +128,17 @@ def test_tasks_are_scored_by_what_ranks_in_less_time_where_it_is_exact() -> None
     exact = evaluate(model.double(), far.double(), labels, SPEC)
     np.testing.assert_array_equal(scores[1].per_task, exact.per_task)
     np.testing.assert_array_equal(scores[0].per_task, evaluate(model, near.double(), labels, SPEC).per_task)
+
+
+@pytest.mark.parametrize("head", ["prototype", "identity"])
+def test_a_model_with_its_own_decision_is_not_ranked_by_its_head(head: str) -> None:
+    class Third(FewShotModel):
+        def forward(self, support: torch.Tensor, query: torch.Tensor, *_: object) -> torch.Tensor:
+            logits = torch.zeros(*query.shape[:2], support.shape[1])
+            logits[..., 2] = 1
+            return logits
+
+    features, labels = table()
+    plain = model_with("identity")
+    model = Third(plain.backbone, plain.adapter, plain.head if head == "prototype" else torch.nn.Identity())
+    np.testing.assert_allclose(evaluate(model, features, labels, SPEC).per_task, 1 / 3)
