@@ -163,6 +163,7 @@ def test_a_description_that_does_not_fit_is_refused(path: Path, keys: list[str |
         ("shift", np.zeros(95)),
         ("features", np.zeros((11, 96), dtype=np.float32)),
         ("features", np.zeros((), dtype=np.float32)),
+        ("features", np.full((12, 96), np.inf, dtype=np.float32)),
         ("thumbnail_ends", np.arange(12) * -1),
         ("thumbnail_ends", np.arange(12)),
         ("thumbnail_ends", np.full(12, 2**40)),

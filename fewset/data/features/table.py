@@ -142,6 +142,11 @@ class FeatureTable:
                     raise LAYOUT.damaged(
                         self.path, "features.npy was cut short while it was in use", self.manifest
                     )
+        strange = _not_finite(result)
+        if strange is not None:
+            raise LAYOUT.damaged(
+                self.path, f"row {rows[strange]} of features.npy has NaN or infinite numbers", self.manifest
+            )
         return result
 
     def chunks(
@@ -217,6 +222,13 @@ def write_features(
             )
             begin = file.tell()
             for piece in pieces:
+                strange = _not_finite(piece)
+                if strange is not None:
+                    row = (file.tell() - begin) // (dim * 4) + strange
+                    raise UserError(
+                        f"the features of row {row} from {source} are NaN or infinite; make them anew, or "
+                        "leave it out"
+                    )
                 file.write(np.ascontiguousarray(piece, dtype="<f4").data)
             written = (file.tell() - begin) // (dim * 4)
             file.flush()
@@ -293,6 +305,12 @@ def _check(path: Path, manifest: dict[str, Any], rows: np.ndarray) -> None:
             raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")
     if not len(manifest["unseen"]) == len(manifest["setups"]) == classes:
         raise ValueError(f"{classes} classes, but other numbers of splits and setups")
+
+
+def _not_finite(features: Float32[np.ndarray, "n dim"]) -> int | None:
+    """The first row with NaN or an infinite number, if there is one."""
+    finite = np.isfinite(features).all(axis=1)
+    return None if finite.all() else int(finite.argmin())
 
 
 def _first_row(path: Path) -> int:

@@ -15,6 +15,7 @@ from fewset.data.features.table import (
     open_features,
     random_order,
     table_path,
+    write_features,
 )
 from fewset.runtime.errors import UserError
 from tests.helpers.feature_files import CLASSES, DIM, ROWS, arrays, save_npz
@@ -131,6 +132,40 @@ def test_a_table_that_is_cut_while_in_use_is_refused(table: FeatureTable) -> Non
     os.truncate(table.path / "features.npy", 1000)
     with pytest.raises(UserError, match="cut short"):
         table.read(np.arange(ROWS))
+
+
+def test_rows_that_are_not_finite_are_not_written() -> None:
+    features = np.ones((7, 3), dtype=np.float32)
+    features[5, 1] = np.nan
+    columns: dict[str, Any] = {
+        "labels": np.arange(7) % 2,
+        "roles": np.arange(7) // 4,
+        "class_names": ["a", "b"],
+        "unseen": np.array([False, True]),
+        "setups": np.zeros(2, dtype=np.int64),
+    }
+    with pytest.raises(UserError, match="row 5 from a model are NaN or infinite"):
+        write_features(
+            table_path("nan"),
+            [features[:4], features[4:]],
+            dim=3,
+            source="a model",
+            command="fewset embed",
+            **columns,
+        )
+    assert not table_path("nan").exists()
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.inf])
+def test_a_row_that_is_not_finite_is_refused_when_it_is_read(table: FeatureTable, number: float) -> None:
+    with (table.path / "features.npy").open("r+b") as file:
+        file.seek(table.offset + 4 * (5 * table.dim + 1))
+        file.write(np.float32(number).tobytes())
+    assert len(table.read(np.array([3, 4, 6]))) == 3
+    with pytest.raises(
+        UserError, match=r"row 5 of features.npy has NaN or infinite numbers.*import it again"
+    ):
+        table.read(np.array([3, 5, 6]))
 
 
 def test_verify_reads_every_byte(table: FeatureTable) -> None:
