@@ -14,6 +14,7 @@ from fewset.data.images.augmentation import at_scale, center_crop
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
+from fewset.runtime.machine import refuse_fork
 from fewset.runtime.progress import progress
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -28,6 +29,7 @@ def evaluating(model: Module) -> Iterator[Module]:
     The model itself stays in its mode, since another thread may train or evaluate it meanwhile. What is given
     is a copy with the very same parameters and buffers, or the model itself where its mode is that already.
     """
+    refuse_fork()
     if any(module.training for module in model.modules()):
         shared = {id(value): value for value in (*model.parameters(), *model.buffers())}
         model = deepcopy(model, shared).eval()  # the memo: what is not copied

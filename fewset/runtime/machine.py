@@ -9,8 +9,11 @@ import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from importlib import metadata
 from pathlib import Path
+
+from fewset.runtime.errors import UserError
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -42,6 +45,27 @@ def tune(threads: int | None = None) -> None:
     torch.set_flush_denormal(True)
     if threads is not None or "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(threads or usable_cores())
+
+
+def refuse_fork() -> None:
+    """Called before a computation: an error in a process that was forked from one that had computed.
+
+    The threads of that one are not there, and PyTorch would wait for them for ever, unless it computes with
+    one thread.
+    """
+    import torch
+
+    if _first_to_compute() != os.getpid() and torch.get_num_threads() > 1:
+        raise UserError(
+            "this process was forked from one that had computed, whose threads it lacks: it would wait for "
+            'ever; start it with multiprocessing.get_context("spawn"), or call torch.set_num_threads(1) in it'
+        )
+
+
+@cache
+def _first_to_compute() -> int:
+    """The process that was the first to ask; a fork inherits the answer."""
+    return os.getpid()
 
 
 def usable_cores() -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
+from fewset.runtime.machine import refuse_fork
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
@@ -59,6 +60,7 @@ class Stage(Protocol):
 
 def fit(stage: Stage, run: TrainingFiles) -> None:
     """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
+    refuse_fork()
     kept = distributed.on_main_process(run.load_checkpoint)
     state = _new_state() if kept is None else kept
     total = stage.epochs * stage.steps_per_epoch

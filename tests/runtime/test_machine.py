@@ -1,6 +1,8 @@
 """What a process is allowed, and the commit that it runs from."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,3 +130,44 @@ def test_the_repository_of_a_hook_is_not_meant(
     git(other, "commit", "-q", "--allow-empty", "-m", "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     assert commit(kept) == expected
+
+
+_FORK = """
+import os
+import torch
+from fewset.evaluation.embedding import evaluating
+from fewset.runtime.errors import UserError
+
+def compute():
+    with evaluating(torch.nn.Linear(3, 3)):
+        pass
+
+def refused():
+    try:
+        compute()
+    except UserError as error:
+        assert "spawn" in str(error)
+        return True
+    return False
+
+def in_a_fork(function):
+    child = os.fork()
+    if child == 0:
+        os._exit(int(function()))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+torch.set_num_threads(2)
+before = in_a_fork(refused)
+compute()
+after = in_a_fork(refused)
+one_thread = in_a_fork(lambda: torch.set_num_threads(1) or refused())
+print(before, refused(), after, one_thread)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here: run it on Linux or macOS")
+def test_a_fork_of_a_process_that_has_computed_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORK], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["0", "False", "1", "0"]

@@ -11,6 +11,7 @@ from torch import Tensor
 from fewset.models.preprocessing import PilImage, Preprocessing
 from fewset.runtime.devices import send
 from fewset.runtime.errors import UserError
+from fewset.runtime.machine import refuse_fork
 
 _BATCH_PIXELS = 2**20  # embedded at once: 20 images of 224 pixels a side
 
@@ -32,6 +33,7 @@ class NetworkEncoder:
 
     @torch.inference_mode()
     def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]:
+        refuse_fork()
         rows = np.empty((len(images), self.dim), dtype=np.float32)
         batch = max(1, _BATCH_PIXELS // (self.preprocessing.height * self.preprocessing.width))
         for start in range(0, len(images), batch):
