@@ -18,6 +18,8 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from tests.helpers.npm import run_npm
+
 ROOT = Path(__file__).parents[2]
 WAIT = 120_000  # milliseconds, for a machine that is busy with other things
 AXE = "axe-core@4.14.0"
@@ -77,14 +79,8 @@ def served(*words: str) -> Iterator[str]:
 
 def axe_script(folder: Path) -> str:
     """axe-core, which finds what people with a screen reader or a keyboard cannot use, got by npm."""
-    if shutil.which("npm") is None:
-        pytest.skip("there is no npm to get axe-core with; install it: apt-get install npm")
-    got = subprocess.run(
-        ["npm", "pack", AXE, "--silent"], cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
-    if got.returncode:
-        pytest.skip(f"npm cannot get {AXE}: set up its registry ({got.stderr.strip()[:200]})")
-    with tarfile.open(folder / got.stdout.split()[-1]) as archive:
+    printed = run_npm("pack", AXE, "--silent", folder=folder)
+    with tarfile.open(folder / printed.split()[-1]) as archive:
         script = archive.extractfile("package/axe.min.js")
         assert script is not None
         return script.read().decode()

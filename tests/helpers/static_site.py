@@ -1,29 +1,21 @@
 """onnxruntime-web by npm, and a folder served as a user would: by Python's own server."""
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.helpers.npm import run_npm
 
 VERSION = "1.30.0"
 
 
 def installed_runtime(folder: Path) -> Path:
     """The directory with the files of onnxruntime-web, which npm installs into a folder."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("there is no npm to bring onnxruntime-web; install it: apt-get install npm")
-    words = ["install", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund"]
-    brought = subprocess.run(
-        [npm, *words, f"onnxruntime-web@{VERSION}"], capture_output=True, text=True, check=False
-    )
-    if brought.returncode:
-        pytest.skip(f"npm cannot install onnxruntime-web here, get it a network: {brought.stderr[-300:]}")
+    options = ("--ignore-scripts", "--no-audit", "--no-fund")
+    run_npm("install", *options, f"onnxruntime-web@{VERSION}", "--prefix", ".", folder=folder)
     return folder / "node_modules" / "onnxruntime-web" / "dist"
 
 
