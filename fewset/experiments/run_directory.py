@@ -59,14 +59,14 @@ class RunDirectory(TrainingFiles):
     def alone(self) -> Iterator[None]:
         """One run at a time writes into the directory: a second one is refused."""
         told = f"another process is writing the run {self.path} now; wait until it is done, or choose another"
-        there = self.path.exists()
+        new = [place for place in (self.path, *self.path.parents) if not place.exists()]
         try:
             with alone(self.path / _LOCK, told):
                 yield
         finally:
-            if not there:  # nothing came of it
-                with suppress(OSError):
-                    self.path.rmdir()
+            with suppress(OSError):  # one is not empty: something came of it
+                for place in new:
+                    place.rmdir()
 
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
         """Make the directory ready to be written to, or refuse with the remedy.

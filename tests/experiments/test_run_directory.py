@@ -126,6 +126,6 @@ def test_a_second_process_in_a_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_a_run_that_did_not_begin(tmp_path: Path) -> None:
-    with RunDirectory(tmp_path / "run").alone():
+    with RunDirectory(tmp_path / "runs" / "run").alone():
         pass
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "runs").exists()
