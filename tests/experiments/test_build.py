@@ -11,7 +11,7 @@ from fewset.runtime.errors import UserError
     [
         (ModelConfig(adapter="atention"), "unknown adapter 'atention'. Did you mean 'attention'"),
         (ModelConfig(backbone="vgg"), "unknown backbone 'vgg'"),
-        (ModelConfig(head="svm"), "unknown head 'svm'"),
+        (ModelConfig(head="forest"), "unknown head 'forest'"),
         (
             ModelConfig(adapter="attention", adapter_options={"head": 2}),
             "unknown option of adapter 'attention' 'head'",

@@ -387,7 +387,7 @@ write_features(
     class_names=[str(number) for number in range(classes)], unseen=np.arange(classes) % 5 < 3,
     setups=np.zeros(classes, dtype=int), source="test", command="none",
 )
-model = build_model(ModelConfig("features", {"dim": dim}, "attention"))
+model = build_model(ModelConfig("features", {"dim": dim}, adapter="attention"))
 before = peak_memory()
 evaluate_low_shot(model, open_features("large"), TaskSpec(shot=shot, tasks=1))
 print(peak_memory() - before)

@@ -11,6 +11,7 @@ from fewset.paper import demo as module
 from fewset.paper.demo import STAGES, demo
 from fewset.report.loading import load_result
 from fewset.report.tables import text_of
+from fewset.runtime.paths import recorded_path
 from tests.helpers.command_line import succeed
 
 RUNS = ("strokes-pretrain", "strokes-protonet", "strokes-feat")
@@ -60,7 +61,7 @@ def test_from_nothing_to_a_report(
     page = (out / "report.html").read_text(encoding="utf-8")
     assert f"report: {out / 'report.html'}" in said.replace("\n", " ")
     for run, method in zip(RUNS[1:], ("ProtoNet", "FEAT"), strict=True):
-        assert f"starts from {out / RUNS[0]}" in (out / run / "log.txt").read_text()
+        assert f"starts from {recorded_path(out / RUNS[0])}" in (out / run / "log.txt").read_text()
         result = load_result(out / run)
         assert (result.method, result.data, result.tasks, result.shot) == (method, "strokes", 37, 1)
         for text in (said, page):

@@ -172,12 +172,15 @@ def test_a_classifier_answers_as_its_file_until_photos_change() -> None:
     assert learned is not None
     bench = Workbench.opened(learned, STAMP, 0.1)
     moment = bench.moment()
-    assert moment.learned is learned
+    assert moment.learned is not None
+    assert moment.learned.support is learned.support
     assert moment.album.share == 0.1
     assert [each.row.name for each in moment.album.photos] == list(learned.support.names)
     added = bench.add("grass", rows("grass", 7))
     assert added[0].number == len(learned.support)
-    assert bench.moment().learned is not learned
+    changed = bench.moment().learned
+    assert changed is not None
+    assert changed.support is not learned.support
 
 
 def test_labels_that_are_numbers_become_texts() -> None:

@@ -279,5 +279,7 @@ def test_a_name_is_registered_once():
 def test_says_what_it_is_and_whether_it_learns(name: str, options: dict[str, Any]) -> None:
     said = about_of(ADAPTERS[name])
     assert said.summary
+    if not ADAPTERS[name].__module__.startswith("fewset."):
+        return  # a plugin's may say no more
     assert said.paper
     assert said.trained == (count_parameters(build(name, options)) > 0)

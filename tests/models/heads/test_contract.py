@@ -135,6 +135,8 @@ def test_says_what_it_is_and_needs(name):
     """In words; and where it says that it looks at single shots, their mean does not do."""
     said, (support, query) = about_of(HEADS[name]), inputs()
     assert said.summary
+    if not HEADS[name].__module__.startswith("fewset."):
+        return  # a plugin's may say no more
     assert said.paper
     assert said.fitted == hasattr(HEADS[name], "fit")
     heads = [build(member, options) for member, options in VARIANTS if member == name]
