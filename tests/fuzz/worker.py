@@ -83,7 +83,7 @@ class Worker:
         if line:
             answer: dict[str, Any] = json.loads(line)
             return Verdict(answer["kind"], answer["seconds"], answer["detail"]), answer["words"]
-        alive = process.poll() is None
+        alive = _still_runs(process)
         process.send_signal(signal.SIGABRT)  # where it is goes into the log
         process.wait()
         self.stop()
@@ -127,3 +127,12 @@ class Worker:
     def _log(self) -> str:
         self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - 4000))
         return self.log.read().decode(errors="replace")
+
+
+def _still_runs(process: subprocess.Popen[bytes]) -> bool:
+    """A process that ends closes its output a moment before it is gone."""
+    try:
+        process.wait(timeout=2)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
