@@ -24,12 +24,16 @@ def drop_folders(page: Any, selector: str, folders: list[Path]) -> None:
     session.detach()
 
 
-@pytest.mark.xfail(reason="the drag of a photo to another class is not always seen by the page", strict=False)
-def test_folders_are_dropped_and_photos_dragged(page: Any, fruit: Path) -> None:
+def test_folders_are_dropped(page: Any, fruit: Path) -> None:
     drop_folders(page, "#classes", sorted((fruit / "photos").iterdir()))
     counted(page, ".photos li", 15)
     names = page.locator(".card input.name").evaluate_all("(all) => all.map((each) => each.value)")
     assert sorted(names) == sorted(FRUIT)
+
+
+def test_photos_are_dragged(page: Any, fruit: Path) -> None:
+    """On a page of its own: after a drop by the test itself, playwright's drags were not seen."""
+    teach(page, fruit)
     page.get_by_role("button", name="apple-0.jpg: move or delete").drag_to(
         page.get_by_role("region", name="Class pear")
     )
