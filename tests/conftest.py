@@ -21,10 +21,10 @@ from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.experiments import plugins
 from fewset.experiments.execute import execute
-from fewset.runtime.registry import Registry
 from tests.helpers import results
 from tests.helpers.disks import small_disk_at
 from tests.helpers.features import make_table
+from tests.helpers.members import private_members
 from tests.helpers.tiny_recipes import PRETRAIN, recipe
 from tests.helpers.tiny_set import make_tiny_set
 
@@ -42,12 +42,10 @@ def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _private_members(monkeypatch: pytest.MonkeyPatch) -> None:
+def _private_members() -> Iterator[None]:
     """What a test registers is gone after it."""
-    for registry in Registry.kinds.values():
-        len(registry)  # its own members are loaded for good
-        monkeypatch.setattr(registry, "_members", dict(registry._members))
-    monkeypatch.setattr(plugins, "_loaded", set(plugins._loaded))
+    with private_members():
+        yield
 
 
 @pytest.fixture

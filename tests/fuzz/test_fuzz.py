@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fewset.models.encoders import ENCODERS
 from tests.fuzz.case import Case, Ending, load_readers
 from tests.fuzz.invariant import Watch, judge
 from tests.fuzz.readers.options import commands, plain
 from tests.fuzz.room import Room, build_room
 from tests.fuzz.worker import Worker
+from tests.helpers.members import private_members
 
 INPUTS = 4
 pytestmark = pytest.mark.slow
@@ -18,11 +20,22 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    with pytest.MonkeyPatch.context() as patch:
+    worker = Worker(built_room(tmp_path_factory.mktemp("fuzz") / "room"), seed=0)
+    yield worker
+    worker.stop()
+
+
+def built_room(folder: Path) -> Room:
+    """Built in this process, which is then as before: other tests register an encoder "tiny", too."""
+    with pytest.MonkeyPatch.context() as patch, private_members():
         patch.setenv("FEWSET_HOME", "set by build_room")
-        worker = Worker(build_room(tmp_path_factory.mktemp("fuzz") / "room"), seed=0)
-        yield worker
-        worker.stop()
+        return build_room(folder)
+
+
+def test_a_room_leaves_nothing_in_the_process_that_builds_it(tmp_path: Path) -> None:
+    """Else it could not be built again there, nor could tests of other files follow."""
+    assert built_room(tmp_path / "room").classifier.is_file()
+    assert "tiny" not in ENCODERS
 
 
 @pytest.mark.parametrize("name", load_readers())

@@ -1,0 +1,20 @@
+"""Members that are registered for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fewset.experiments import plugins
+from fewset.runtime.registry import Registry
+
+
+@contextmanager
+def private_members() -> Iterator[None]:
+    """What is registered within is gone afterwards, whether by a plugin or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        for registry in Registry.kinds.values():
+            len(registry)  # its own members are loaded for good
+            patch.setattr(registry, "_members", dict(registry._members))
+        patch.setattr(plugins, "_loaded", set(plugins._loaded))
+        yield
