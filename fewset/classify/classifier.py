@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, v
 from fewset.classify.answering import answered
 from fewset.classify.answers import Answer, none_label, plain_label, top_classes
 from fewset.classify.background import Background
+from fewset.classify.encoder_place import name_in_file
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import Photo, is_photos, opened_classes, opened_photos
@@ -183,7 +185,11 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from fewset.classify.file import save_classifier
 
         check_is_fitted(self)
-        save_classifier(self.learned_, rejected_share(self.reject), Path(path))
+        learned, file = self.learned_, Path(path)
+        if learned.encoder is not None:
+            named = name_in_file(learned.encoder.id, file.parent)
+            learned = replace(learned, encoder=replace(learned.encoder, id=named))
+        save_classifier(learned, rejected_share(self.reject), file)
 
     @classmethod
     def load(

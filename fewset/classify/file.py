@@ -17,7 +17,7 @@ learned anew, so that a file gives the probabilities of the classifier that was 
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -32,6 +32,7 @@ from fewset import __version__
 from fewset.classify.adapted_head import AdaptedHead
 from fewset.classify.background import Background, Comparison
 from fewset.classify.class_names import check_class_names
+from fewset.classify.encoder_place import name_from_file
 from fewset.classify.learned import EncoderStamp, Learned
 from fewset.classify.linear import LinearClassifier
 from fewset.classify.support import Support
@@ -142,12 +143,15 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
     linear = LinearClassifier(
         description.power, tensors["shift"], tensors["weight"], tensors["bias"], description.temperature
     )
+    encoder = description.encoder
+    if encoder is not None:
+        encoder = replace(encoder, id=name_from_file(encoder.id, path.parent))
     learned = Learned(
         support,
         description.head,
         linear,
         description.trust,
-        description.encoder,
+        encoder,
         _background(description, tensors),
     )
     return learned, description.reject

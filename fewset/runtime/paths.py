@@ -4,9 +4,12 @@ import os
 from pathlib import Path
 
 
-def recorded_path(path: str | Path) -> str:
-    """The path from where the command runs; what is in the user's own directory, from there ("~/photos")."""
-    absolute, here, home = (Path(os.path.abspath(each)) for each in (path, Path(), Path.home()))  # noqa: PTH100
+def recorded_path(path: str | Path, start: Path = Path()) -> str:
+    """The path from where the command runs, or from `start`; what is in the user's own directory, from there.
+
+    ("~/photos", unless `start` is in that directory too.)
+    """
+    absolute, here, home = (Path(os.path.abspath(each)) for each in (path, start, Path.home()))  # noqa: PTH100
     if absolute.is_relative_to(home) and not here.is_relative_to(home):
         return (Path("~") / absolute.relative_to(home)).as_posix()
     try:

@@ -1,0 +1,47 @@
+"""A classifier finds the encoder that lies near it, from any working directory."""
+
+from pathlib import Path
+
+import pytest
+
+from fewset import FewShotClassifier
+from fewset.classify.encoder_place import name_from_file, name_in_file
+from tests.helpers.classifiers import fitted, new_photos
+from tests.helpers.encoders import write_onnx
+
+
+def test_from_any_directory_and_moved_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first / "made", tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(first)
+    write_onnx(first / "net.onnx")
+    made = fitted(first, "onnx:net.onnx")
+    made.save("made/my.fewset")
+    expected = made.predict_proba(new_photos())
+    first.rename(second)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    loaded = FewShotClassifier.load(second / "made" / "my.fewset", device="cpu")
+    assert loaded.encoder == "onnx:../second/net.onnx"
+    assert (loaded.predict_proba(new_photos()) == expected).all()
+
+
+def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here, and from a file one folder above."""
+    here = tmp_path / "here"
+    (here / "efficientnet-lite0").mkdir(parents=True)
+    (here / "runs" / "feat").mkdir(parents=True)
+    (tmp_path / "efficientnet-lite0").mkdir()
+    monkeypatch.chdir(here)
+    for name, in_file in {
+        "./runs/feat": "here/runs/feat",
+        "hf:runs/feat": "hf:here/runs/feat",
+        "../efficientnet-lite0": "./efficientnet-lite0",
+        "efficientnet-lite0": "efficientnet-lite0",  # a name, although there are such directories
+        "onnx:absent.onnx": "onnx:absent.onnx",
+        "hf:~/model": "hf:~/model",
+    }.items():
+        assert name_in_file(name, tmp_path) == in_file
+        assert name_from_file(in_file, tmp_path) in (name, name.removeprefix("./"))
+    for damaged in ("onnx:\0", "onnx:", "a/" * 9999, ""):
+        assert name_from_file(damaged, tmp_path) == damaged
