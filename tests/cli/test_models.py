@@ -25,10 +25,10 @@ def test_each_released_model_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_method_is_listed_with_its_kind_and_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "300")
     lines = succeed("methods").splitlines()
     for _, name, about in list_methods():
-        (line,) = (line for line in lines if line.replace("│", " ").split()[:1] == [name])
+        (line,) = (line for line in lines if line.startswith(f"│ {name} "))
         assert all(words in line for words in (about.kind, ", ".join(about.needs()), about.paper))
 
 
