@@ -168,7 +168,7 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         return FeatureTraining(on_features, data, recipe.train, recipe.seed)
     items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
     if "centre" in (recipe.model.feature_transform or ()):
-        _fit_transform(embedding_model(model, "model.feature_transform"), items)
+        _fit_transform(embedding_model(model, "the step 'centre' of model.feature_transform"), items)
     if recipe.pretrain is not None:
         pretrained = embedding_model(model, "pre-training")
         teachers = load_teachers(recipe, beside, device)
@@ -176,7 +176,7 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
     if recipe.train is None:
         raise AssertionError("a recipe has [pretrain] or [train]")
     if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
-        frozen = embedding_model(model, "a frozen backbone")
+        frozen = embedding_model(model, "a frozen backbone", or_maps=True)
         return FrozenTraining(frozen, items, recipe.train, recipe.seed)
     return MetaTraining(model, items, recipe.train, recipe.seed)
 

@@ -137,13 +137,13 @@ class TaskStage(ABC):
         self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
 
     @abstractmethod
-    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
-        """The embeddings of tasks, from their items in the index and the number of the first task."""
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ *places D"]:
+        """The embeddings or maps of tasks, from their items in the index and the number of the first task."""
 
     def step(self, number: int) -> Step:
         """The tasks of a step, or this process's part of them."""
         if self.config.freeze_batchnorm:
-            _keep_statistics(self.model)
+            _keep_statistics(self.model.backbone)
         first, last = (number * self.config.tasks_per_step + place for place in self.portion)
         spec = self.spec_of(number)
         items = sample_tasks(self.index, spec, first, last)
@@ -159,7 +159,7 @@ class TaskStage(ABC):
         return TaskSpec(way, shot, config.query, config.tasks_per_step, self.seed)
 
     @abstractmethod
-    def embed_validation(self) -> tuple[Shaped[Tensor, "items D"], ClassIndex]:
+    def embed_validation(self) -> tuple[Shaped[Tensor, "items *places D"], ClassIndex]:
         """The table that validation tasks gather from, and its index."""
 
     def validate(self) -> Score:
@@ -195,10 +195,10 @@ class MetaTraining(TaskStage):
         super().__init__(model, config, seed, *indices, model.backbone.parameters(), beside_backbone(model))
         self.images, self.train, self.val = items.images, items.train, items.val
 
-    def embed_validation(self) -> tuple[Shaped[Tensor, "items D"], ClassIndex]:
+    def embed_validation(self) -> tuple[Shaped[Tensor, "items *places D"], ClassIndex]:
         return embed_images(self.model, self.images.images, self.val.rows), self.validation_index
 
-    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ *places D"]:
         """All images go through the backbone at once.
 
         BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
@@ -219,7 +219,8 @@ class MetaTraining(TaskStage):
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
         if self.config.rotation_classes:
             images = rotate(images, self.draw_rotations(first, rows.shape).to(images.device))
-        return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
+        embedded = embed_batch(self.model, images, self.config.precision)
+        return embedded.view(*rows.shape, *embedded.shape[1:])
 
 
 def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
@@ -228,9 +229,9 @@ def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
     return [parameter for parameter in model.parameters() if parameter not in backbone]
 
 
-def _keep_statistics(model: nn.Module) -> None:
+def _keep_statistics(backbone: nn.Module) -> None:
     """BatchNorm normalises by what it has gathered before, and gathers no more."""
-    for module in model.modules():
+    for module in backbone.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.eval()
 
@@ -247,7 +248,9 @@ def _check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> Non
             raise UserError(f"tasks of the {split_name} split (train.{keys}): {error}") from None
 
 
-def task_step(model: TaskModel, items: Float[Tensor, "T N KQ D"], shot: int, config: TrainConfig) -> Step:
+def task_step(
+    model: TaskModel, items: Float[Tensor, "T N KQ *places D"], shot: int, config: TrainConfig
+) -> Step:
     """Loss and accuracy of embedded tasks: the task loss, and the contrastive term by its weight."""
     support, query, labels = split(items, shot)
     logits = model(support, query)

@@ -98,7 +98,7 @@ class Job:
         items = self.images.select(split or self.split, self.domain)
         return Pool(items.rows, items.index).checked(self.spec, self.skip_small_classes)
 
-    def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n D"]:
+    def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n *places D"]:
         """The embeddings of rows of the image set."""
         return embed_images(self.model, self.images.images, rows, title="embedding")
 
