@@ -102,13 +102,18 @@ def _checked(
     kinds = [parameter.dtype for parameter in model.parameters()]
     if features.ndim == 2 or features.dtype != torch.float16:  # maps stay as small as they are
         features = features.to(kinds[0] if kinds else torch.float32)
+    check_finite_rows(features)
+    return features
+
+
+def check_finite_rows(features: Shaped[Tensor, "items *places D"]) -> None:
+    """Refuse rows of which nobody could tell a class."""
     strange = (~features.isfinite().flatten(1).all(dim=1)).nonzero().flatten()
     if len(strange):
         raise UserError(
             f"{len(strange)} of {len(features)} rows of features have numbers that are not finite, the first "
             f"is row {strange[0]}; leave them out, or embed them anew"
         )
-    return features
 
 
 def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:

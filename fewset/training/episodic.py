@@ -17,7 +17,6 @@ from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import embedding_model
 from fewset.models.similarity import Similarity
 from fewset.models.task_model import TaskModel
-from fewset.runtime import distributed
 from fewset.runtime.devices import Precision
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import split
@@ -29,6 +28,7 @@ from fewset.training.batches import TrainingItems, check_crop_area, embed_batch,
 from fewset.training.gate import score_with_best_gate
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
+from fewset.training.step_parts import WHOLE, Part, PerStep
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class TaskStage(ABC):
         self.model = self.module = model
         self.config, self.seed = config, seed
         self.index, self.validation_index = index, validation_index
-        self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
+        self.per_step = PerStep("train.tasks_per_step", config.tasks_per_step)
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(config.optimiser, learning, others)
         self.epochs = config.epochs
@@ -140,11 +140,12 @@ class TaskStage(ABC):
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ *places D"]:
         """The embeddings or maps of tasks, from their items in the index and the number of the first task."""
 
-    def step(self, number: int) -> Step:
-        """The tasks of a step, or this process's part of them."""
+    def step(self, number: int, part: Part = WHOLE) -> Step:
+        """The tasks of a part of a step."""
         if self.config.freeze_batchnorm:
             _keep_statistics(self.model.backbone)
-        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
+        tasks = self.config.tasks_per_step
+        first, last = (number * tasks + place for place in part.bounds(tasks))
         spec = self.spec_of(number)
         items = sample_tasks(self.index, spec, first, last)
         return task_step(self.model, self.embed_tasks(items, first), spec.shot, self.config)
@@ -204,7 +205,7 @@ class MetaTraining(TaskStage):
         BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
         """
         rows: np.ndarray = self.train.rows[items]
-        # Each task is augmented with a seed of its own, so that it does not matter which process does it.
+        # Each task is augmented with a seed of its own, so that it does not matter which part it is in.
         parts = [
             load_batch(
                 self.model,

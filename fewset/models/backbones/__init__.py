@@ -1,7 +1,8 @@
 """Backbones: images in, embeddings out. One file each, `@register_backbone("name")`.
 
 The contract: `Backbone(input_size=…, mean=…, std=…, **options)` maps normalised images (B, 3, H, W) to
-(B, `dim`), and has the attributes `dim`, `input_size`, `mean`, `std`. Input size, mean and deviation
+(B, `dim`), and has the attributes `dim`, `input_size`, `mean`, `std`, and `least_size` where small images are
+not enough for it. Input size, mean and deviation
 belong to the weights, never to the image set: they are stored with them. A backbone whose input is no image,
 but a row of a table of features, says so by the class attribute `takes = "features"`: it is built as
 `Backbone(dim, **options)`, and the mean of the training rows is put into its buffer `centre` if it has one.

@@ -33,6 +33,8 @@ class Conv4(MapBackbone):
     have two halvings, which leave 21 x 21 positions of 84 pixels, and 7 x 7 of 28.
     """
 
+    least_size = 16
+
     def __init__(
         self,
         input_size: int = 84,

@@ -49,6 +49,7 @@ class ResNet12(MapBackbone):
     leaves out evaluation and is part of the weights. Modules are named as in the published checkpoints.
     """
 
+    least_size = 16
     training_steps: Tensor
 
     def __init__(
