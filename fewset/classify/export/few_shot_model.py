@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from fewset.classify.export.tracing import traced
-from fewset.models.about import about_of
+from fewset.models.about import About, about_of
 from fewset.models.heads import HEADS
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
@@ -83,11 +83,15 @@ class TaskGraphs(nn.Module):
         return torch.randint(256, shape, generator=torch.Generator().manual_seed(0)).to(torch.uint8)
 
 
+def _traceable(about: About) -> bool:
+    return about.takes == "embeddings" and not about.no_onnx
+
+
 def _check_head(head: nn.Module) -> None:
     """Refuse at once a head that says that it cannot be traced; to find out may take minutes."""
     reason = about_of(head).no_onnx
     if reason:
-        others = ", ".join(name for name, kind in HEADS.items() if not about_of(kind).no_onnx)
+        others = ", ".join(name for name, kind in HEADS.items() if _traceable(about_of(kind)))
         raise UserError(
             f"the model's head cannot be exported: {reason}; export a classifier that is fitted with the "
             f"model as its encoder, or a model with another head: {others}"
