@@ -15,6 +15,7 @@ from fewset.evaluation.embedding import embed_images
 from fewset.experiments.run_encoder import load_encoder
 from fewset.experiments.weights import load
 from fewset.models.encoders import Encoder, is_encoder
+from fewset.models.model import image_embedder
 from fewset.runtime.errors import UserError
 
 _LISTED = 3
@@ -54,7 +55,8 @@ def embed(photos: Any, encoder: str | Encoder = "auto", device: str = "auto") ->
     if isinstance(photos, ImageSet):
         if isinstance(encoder, str) and not is_encoder(encoder):
             rows = np.arange(len(photos.labels))
-            return embed_images(load(encoder), photos.images, rows).cpu().numpy()
+            model = image_embedder(load(encoder), "fewset.embed")
+            return embed_images(model, photos.images, rows).cpu().numpy()
         photos = photos.images
     with opened_photos(photos) as opened:
         return readable_features(photo_rows(opened, chosen_encoder(encoder, device)))

@@ -1,19 +1,24 @@
-"""Embed the images of a set once: a table of embeddings that any number of tasks gather from."""
+"""Embed the images of a set once: a table of embeddings that any number of tasks gather from.
 
-from collections.abc import Iterator
+Maps are many times as large as embeddings. Their table is in half precision and, on the CPU, in a file.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int, Shaped, UInt8
+from jaxtyping import Float16, Int, Shaped, UInt8
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import at_scale, center_crop
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
+from fewset.runtime.errors import UserError
 from fewset.runtime.machine import refuse_fork
 from fewset.runtime.progress import progress
 
@@ -43,10 +48,10 @@ def embed_images(
     rows: Int[np.ndarray, "items"],
     batch: int | None = None,
     title: str = "",
-) -> Shaped[Tensor, "items D"]:
+) -> Shaped[Tensor, "items *places D"]:
     """The table of embeddings of the chosen rows of an image store, each image embedded once.
 
-    Of a model without embeddings (`capabilities.embeds`) it is a table of whatever its tasks gather.
+    Of a model whose tasks gather something else (`capabilities`) it is a table of that: of maps or of pixels.
 
     No more than a `batch` of the images is in memory at once. With a `title` a progress bar is shown. Several
     processes each embed a part of the batches.
@@ -63,10 +68,37 @@ def embed_images(
 
     with evaluating(model) as evaluated, progress(title, last - first, shown=bool(title)) as advance:
         folded = evaluated.folded(load(rows[:2])[0])  # tried on the same images in every process
-        parts = []
+        table: Tensor | None = None
         for start in range(first, last, batch):
             chosen = rows[start : min(start + batch, last)]
             made = [folded.items_of(middles) for middles in load(chosen)]
-            parts.append(made[0] if len(made) == 1 else torch.stack(made).mean(dim=0))
+            items = made[0] if len(made) == 1 else torch.stack(made).mean(dim=0)
+            if table is None:
+                table = _empty_table(last - first, items)
+            place = slice(start - first, start - first + len(chosen))
+            table[place] = items
+            if table.dtype == torch.float16 and not table[place].isfinite().all():
+                raise UserError(
+                    "the maps of this model have numbers that half precision (up to 65,504) does not hold; "
+                    "train it with weight decay, or take a head that takes embeddings"
+                )
             advance(len(chosen))
-        return distributed.all_gather_rows(torch.cat(parts), len(rows), batch)
+        if table is None:
+            raise UserError("there are no images to embed")
+        return distributed.all_gather_rows(table, len(rows), batch)
+
+
+def _empty_table(count: int, items: Shaped[Tensor, "B *places D"]) -> Shaped[Tensor, "count *places D"]:
+    """Room for so many of such items."""
+    shape = (count, *items.shape[1:])
+    if items.ndim == 2:
+        return items.new_empty(shape)
+    if items.device.type == "cpu":
+        return torch.from_numpy(temporary_table(shape))
+    return items.new_empty(shape, dtype=torch.float16)
+
+
+def temporary_table(shape: Sequence[int]) -> Float16[np.ndarray, "..."]:
+    """Room for maps in half precision, in a file without a name, which is gone with the array."""
+    with tempfile.TemporaryFile(prefix="fewset-") as file:
+        return np.memmap(file, np.float16, "w+", shape=tuple(shape))

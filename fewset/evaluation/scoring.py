@@ -1,5 +1,6 @@
 """Embed a split once, then score any number of tasks on the table of embeddings."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 
 Classify = Callable[[Tensor, Tensor], Tensor]
-"""Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a TaskModel does it."""
+"""Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a TaskModel does it; or of maps."""
 
 _CHUNK_NUMBERS = 2**20  # embedding numbers gathered at once: 4 MB, which stays in the cache
 _FAR = 100.0  # squared distance of a table's mean from 0, in variances: two digits of seven are lost
@@ -40,7 +41,8 @@ def evaluate(
 
     Args:
         model: The model, in any mode: it is scored in evaluation mode and left as it was.
-        features: One row of embeddings an item, as `model.embed` makes them, of any type of numbers.
+        features: One row of embeddings an item, as `model.embed` makes them, of any type of numbers. For a
+            head that takes maps, one map an item, as `model.maps` makes them.
         labels: The class of each row, as a whole number.
         spec: Which tasks to draw.
         class_names: The name of each class, for errors that mention one.
@@ -65,38 +67,53 @@ def evaluate(
         100.00 ± 0.00 %
     """
     table, classes = torch.as_tensor(features), torch.as_tensor(labels).numpy(force=True)
-    if table.ndim != 2 or classes.shape != table.shape[:1] or classes.dtype.kind not in "iu":
+    if table.ndim not in (2, 4) or classes.shape != table.shape[:1] or classes.dtype.kind not in "iu":
         raise UserError(
             f"got features of shape {tuple(table.shape)} and labels of shape {classes.shape} and type "
-            f"{classes.dtype}, expected (items, D) and (items,), one whole number a row"
+            f"{classes.dtype}, expected (items, D), or (items, H, W, D) of maps, and (items,), one whole "
+            "number a row"
         )
     index = ClassIndex(classes, class_names)
     with evaluating(model) as evaluated:
         return score_tasks(evaluated, _checked(table, model), index, spec, chunk=chunk, title=title)
 
 
-def _checked(features: Shaped[Tensor, "items D"], model: TaskModel) -> Shaped[Tensor, "items D"]:
+def _checked(
+    features: Shaped[Tensor, "items *places D"], model: TaskModel
+) -> Shaped[Tensor, "items *places D"]:
     """The features as the model takes them, or an error."""
     embeds = model.capabilities.embeds
+    if (features.ndim == 4) != model.capabilities.maps:
+        there, wanted = ("maps", "embed") if features.ndim == 4 else ("rows of embeddings", "maps")
+        raise UserError(
+            f"the features are {there} of shape {tuple(features.shape)}, and this model takes what "
+            f"`model.{wanted}` makes; take that, or another head"
+        )
     parts = dict(model.named_children())
     widths = {name: getattr(parts[name], "dim", None) for name in ("backbone", "head") if embeds}
     for name, dim in (widths or {"input": 3 * model.input_size**2}).items():
-        if dim not in (None, features.shape[1]):
+        if dim not in (None, features.shape[-1]):
             raise UserError(
-                f"the features have {features.shape[1]} numbers a row, and the {name} of this model has {dim}"
-                "; embed the items with this model"
+                f"the features have {features.shape[-1]} numbers a row, and the {name} of this model has "
+                f"{dim}; embed the items with this model"
             )
     if not embeds:
         return features  # pixels
     kinds = [parameter.dtype for parameter in model.parameters()]
-    features = features.to(kinds[0] if kinds else torch.float32)
-    strange = (~features.isfinite().all(dim=1)).nonzero().flatten()
+    if features.ndim == 2 or features.dtype != torch.float16:  # maps stay as small as they are
+        features = features.to(kinds[0] if kinds else torch.float32)
+    check_finite_rows(features)
+    return features
+
+
+def check_finite_rows(features: Shaped[Tensor, "items *places D"]) -> None:
+    """Refuse rows of which nobody could tell a class."""
+    strange = (~features.isfinite().flatten(1).all(dim=1)).nonzero().flatten()
     if len(strange):
         raise UserError(
             f"{len(strange)} of {len(features)} rows of features have numbers that are not finite, the first "
             f"is row {strange[0]}; leave them out, or embed them anew"
         )
-    return features
 
 
 def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
@@ -108,7 +125,7 @@ def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection,
 
 def score_tasks(
     classify: Classify,
-    features: Shaped[Tensor, "items D"],
+    features: Shaped[Tensor, "items *places D"],
     index: ClassIndex,
     spec: TaskSpec,
     *,
@@ -123,7 +140,8 @@ def score_tasks(
     per_task = np.empty(spec.tasks, dtype=np.float32)
     decide = _decision(classify, features)
     # Drawing a task takes a few numbers for each item of its classes.
-    numbers = spec.way * max((spec.shot + spec.query) * features.shape[1], 4 * index.rows.shape[1])
+    item = math.prod(features.shape[1:])
+    numbers = spec.way * max((spec.shot + spec.query) * item, 4 * index.rows.shape[1])
     for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
         if draw is None:
             rows = split(torch.from_numpy(sample_tasks(index, spec, first, last)), spec.shot)
@@ -135,19 +153,20 @@ def score_tasks(
     return Score.of(per_task)
 
 
-def _decision(classify: Classify, features: Shaped[Tensor, "items D"]) -> Classify:
+def _decision(classify: Classify, features: Shaped[Tensor, "items *places D"]) -> Classify:
     """What gives the same decisions in less time, where a model has that and it is exact enough here."""
     rank: Classify | None = getattr(classify, "rank", None)
-    if rank is None or not features.is_floating_point():
+    if rank is None or features.ndim != 2 or not features.is_floating_point():
         return classify
     centre = features.mean(dim=0)
     spread = (features[:: max(1, len(features) // _LOOKED_AT)] - centre).square().mean()
     return rank if centre.square().mean() <= _FAR * spread else classify
 
 
-def _gather(features: Shaped[Tensor, "items D"], rows: Int[Tensor, "*batch"]) -> Shaped[Tensor, "*batch D"]:
-    """`features[rows]`, in a third of the time."""
-    return features.index_select(0, rows.reshape(-1)).view(*rows.shape, features.shape[1])
+def _gather(features: Shaped[Tensor, "items *item"], rows: Int[Tensor, "*batch"]) -> Shaped[Tensor, "..."]:
+    """`features[rows]`, in a third of the time; maps are computed with in single precision."""
+    gathered = features.index_select(0, rows.reshape(-1)).view(*rows.shape, *features.shape[1:])
+    return gathered.float() if gathered.dtype == torch.float16 else gathered
 
 
 def task_chunks(

@@ -17,7 +17,7 @@ from fewset.models.heads import HEADS
 from fewset.models.layers.transform import FeatureTransform
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import TaskModel, taken_by
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.parsing import parse_value
 from fewset.tasks.hashing import mix
@@ -59,6 +59,7 @@ def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
     """The model that a configuration names, with initial weights from the seed."""
     torch.manual_seed(mix(seed, 0, 4))
     backbone = _build("backbone", BACKBONES, config.backbone, config.backbone_options)
+    _check_backbone(backbone)
     if config.maml is not None:
         model: TaskModel = MamlModel(backbone, config.maml, config.transductive)
     else:
@@ -95,4 +96,26 @@ def _build(
         key: parse_value(hints.get(key, type(value)), value, f"{what}_options.{key}")
         for key, value in options.items()
     }
-    return part(**given, **checked)
+    try:
+        return part(**given, **checked)
+    except UserError:
+        raise
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        if not options:
+            raise
+        said = f"{' '.join(str(error).split()):.200}"
+        raise UserError(
+            f"the {what} {name!r} cannot be made with {what}_options {options} ({said})"
+        ) from error
+
+
+def _check_backbone(backbone: Any) -> None:
+    """Refuse options that would only fail with the first image, or make numbers that are none."""
+    least = {"dim": 1}
+    if taken_by(backbone) == "images":
+        least["input_size"] = getattr(backbone, "least_size", 1)
+        if not all(value > 0 for value in backbone.std):
+            raise UserError(f"backbone_options.std is {list(backbone.std)}, expected numbers above 0")
+    for key, size in least.items():
+        if getattr(backbone, key) < size:
+            raise UserError(f"backbone_options.{key} is {getattr(backbone, key)}, expected {size} or more")

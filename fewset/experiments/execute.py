@@ -39,6 +39,7 @@ from fewset.training.features import FeatureTraining
 from fewset.training.frozen import FrozenTraining
 from fewset.training.loop import Stage, fit
 from fewset.training.pretrain import Pretraining
+from fewset.training.step_parts import check_parts
 
 Kind = Literal["pretrain", "train"]
 
@@ -100,9 +101,12 @@ def _execute(
     changes: Any = {kind: replace(config, precision=precision)}
     began_with = made_of(recipe, out.parent)  # before they are read: if they are replaced, that is noticed
     stage = stage_for(replace(recipe, **changes), out.parent, where)
+    processes = distributed.world_size()
+    parts = (distributed.on_main_process(lambda: run.parts) if resume else None) or processes
+    check_parts(stage.per_step, parts)
 
     def begin() -> None:
-        environment = {"device": str(where), "precision": precision, "processes": distributed.world_size()}
+        environment = {"device": str(where), "precision": precision, "processes": processes, "parts": parts}
         run.begin(recipe_text(recorded_recipe(recipe)), resume, force, **environment, **began_with)
         tracking.start(recipe)
 
@@ -110,9 +114,9 @@ def _execute(
     with tracking:
         distributed.on_main_process(begin)
         start = describe_start(stage.model, find_init(recipe.init, out.parent)) if recipe.init else ""
-        for line in filter(None, (note, start)):
+        for line in filter(None, (note, start, _divided(parts, processes))):
             tell(line)
-        fit(stage, run)
+        fit(stage, run, parts)
         if recipe.model.gate and not config.epochs:
             stage.validate()  # chooses the gate of weights that stay as they are
         changed = distributed.on_main_process(lambda: changes_since(run, recipe))
@@ -124,6 +128,17 @@ def _execute(
         result = evaluate_run(out, device=device)[0]
         tracking.finish(result)
     return result
+
+
+def _divided(parts: int, processes: int) -> str:
+    """What there is to say where a run goes on with another number of processes."""
+    if parts == processes:
+        return ""
+    spare = f"; more than {parts} do not make it faster" if processes > parts else ""
+    return (
+        f"the number of processes was {parts} when the run began and is {processes} now: each step stays "
+        f"divided by {parts}, so that the weights become the same{spare}"
+    )
 
 
 def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
@@ -168,7 +183,7 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         return FeatureTraining(on_features, data, recipe.train, recipe.seed)
     items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
     if "centre" in (recipe.model.feature_transform or ()):
-        _fit_transform(embedding_model(model, "model.feature_transform"), items)
+        _fit_transform(embedding_model(model, "the step 'centre' of model.feature_transform"), items)
     if recipe.pretrain is not None:
         pretrained = embedding_model(model, "pre-training")
         teachers = load_teachers(recipe, beside, device)
@@ -176,7 +191,7 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
     if recipe.train is None:
         raise AssertionError("a recipe has [pretrain] or [train]")
     if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
-        frozen = embedding_model(model, "a frozen backbone")
+        frozen = embedding_model(model, "a frozen backbone", or_maps=True)
         return FrozenTraining(frozen, items, recipe.train, recipe.seed)
     return MetaTraining(model, items, recipe.train, recipe.seed)
 

@@ -214,9 +214,12 @@ def _override(table: _Table, override: str) -> None:
     if not equals or not key:
         raise UserError(f"--set {override!r} is not of the form key=value")
     try:
-        value = parse_toml(f"value = {text}")["value"]
+        parsed = parse_toml(f"value = {text}")
     except ValueError:
-        value = text  # a bare word is a string
+        parsed = {"value": text}  # a bare word is a string
+    if set(parsed) != {"value"}:
+        raise UserError(f"--set {override!r} gives more than one value; give a --set for each")
+    value = parsed["value"]
     *parents, last = key.strip().split(".")
     for parent in parents:
         table = table.setdefault(parent, {})

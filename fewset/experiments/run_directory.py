@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json, write_text
@@ -19,6 +19,7 @@ RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
 ENVIRONMENT, RESULTS = "environment.json", "results"
 TRACKING = "tracking"  # all in it is written by the trackers of experiments
 _LOCK = ".lock"
+_MOST_PARTS = 100_000
 
 State = Literal["new", "unfinished", "finished"]
 
@@ -44,16 +45,34 @@ class RunDirectory(TrainingFiles):
     @property
     def made_of(self) -> dict[str, str]:
         """The digests of what the run was trained on, started from and taught by, as far as is known."""
+        known, digests = self._environment(), ("data_digest", "init_digest", "teachers_digest")
+        return {key: str(known[key]) for key in digests if key in known}
+
+    @property
+    def parts(self) -> int | None:
+        """The parts of a step with which the run began, where that is known."""
+        parts = self._environment().get("parts")
+        if parts is not None and (type(parts) is not int or not 1 <= parts <= _MOST_PARTS):
+            raise self._unknown_beginning(
+                f"parts is {parts!r:.50}, expected a number from 1 to {_MOST_PARTS}"
+            )
+        return parts
+
+    def _environment(self) -> dict[str, Any]:
         file = self.path / ENVIRONMENT
         try:
             known = read_json(file) if file.exists() else {}
-            digests = ("data_digest", "init_digest", "teachers_digest")
-            return {key: str(known[key]) for key in digests if key in known}
-        except (OSError, ValueError, TypeError) as error:
-            raise UserError(
-                f"{file} cannot be read ({error}), so nobody knows what the run began with; remove it, or "
-                "start anew with --force"
-            ) from None
+        except (OSError, ValueError) as error:
+            raise self._unknown_beginning(str(error)) from None
+        if not isinstance(known, dict):
+            raise self._unknown_beginning("it is not a table")
+        return known
+
+    def _unknown_beginning(self, problem: str) -> UserError:
+        return UserError(
+            f"{self.path / ENVIRONMENT} cannot be read ({problem}), so nobody knows what the run began with; "
+            "remove it, or start anew with --force"
+        )
 
     @contextmanager
     def alone(self) -> Iterator[None]:

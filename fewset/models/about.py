@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["inductive", "transductive"]
-Takes = Literal["embeddings", "images"]
+Takes = Literal["embeddings", "maps", "images"]
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,10 @@ class About:
     """A method in one line, and what it needs.
 
     `kind`: whether the prediction for a query depends on the other queries of its task. `takes`: what its
-    tasks are made of. `every_shot`: it looks at single shots, so that the model should have
-    `average = "post"`. `trained`: it is of no use before it has learned. `alone`: why no adapter that
-    changes the embeddings may stand before it; empty where one may.
+    tasks are made of; maps are what a backbone pools to embeddings. `every_shot`: it looks at single shots,
+    so that the model should have `average = "post"`. `trained`: it is of no use before it has learned.
+    `alone`: why no adapter that changes the embeddings may stand before it; empty where one may. `no_onnx`:
+    why it cannot be exported as ONNX; empty where it can.
 
     >>> About("similarity to the class means", "Snell et al., 2017").needs()
     ('embeddings',)
@@ -33,6 +34,7 @@ class About:
     trained: bool = False
     fitted: bool = False
     alone: str = ""
+    no_onnx: str = ""
 
     def needs(self) -> tuple[str, ...]:
         """What must be there, in words."""

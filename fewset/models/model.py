@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from fewset.models.about import about_of
+from fewset.models.backbones import MapBackbone
+from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.folding import fold
 from fewset.models.task_model import Capabilities, TaskModel, taken_by
 from fewset.runtime.errors import UserError, refuse_unknown
@@ -40,8 +42,9 @@ class FewShotModel(TaskModel):
             `FeatureTransform`); nothing where it is left out.
 
     Raises:
-        ValueError: `average` is neither "pre" nor "post", the head says that it follows no adapter, there is
-            a gate and nothing that adapts, or a scale is no share.
+        ValueError: `average` is neither "pre" nor "post", the head says that it follows no adapter, or takes
+            maps that the backbone does not give; there is a gate and nothing that adapts, or a scale is no
+            share.
 
     Example:
         >>> import fewset
@@ -76,6 +79,11 @@ class FewShotModel(TaskModel):
                 "'identity' or another head"
             )
         self.adapter, self.head = adapter, head
+        if self.capabilities.maps and not hasattr(backbone, "maps"):
+            raise UserError(
+                f"{type(head).__name__} takes the maps of images, and {type(backbone).__name__} gives none; "
+                "take a backbone on images such as 'conv4', or another head"
+            )
         if gate and not self.capabilities.adapts:
             raise UserError("a gate needs an adapter that adapts; leave it out, or take another adapter")
         self.gate: Tensor | None
@@ -98,17 +106,31 @@ class FewShotModel(TaskModel):
             embeds=True,
             adapts=getattr(self.adapter, "adapts", True),
             fitted=hasattr(self.head, "fit"),
+            maps=about_of(self.head).takes == "maps",
         )
 
-    def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
-        """Tasks gather embeddings."""
-        return self.embed(images)
+    def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B *places D"]:
+        """Tasks gather embeddings or, for a head that takes them, maps."""
+        return self.maps(images) if self.capabilities.maps else self.embed(images)
 
     def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         """Embeddings of images: bytes (uint8) are normalised first, floats are taken as normalised."""
+        return self.embed_normalised(self._normalised(images))
+
+    def maps(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B h w D"]:
+        """What is pooled to embeddings: one at each place of an image. Mirror images are mirrored back."""
+        images = self._normalised(images)
+        backbone = cast(MapBackbone, self.backbone)
+        maps = backbone.maps(images)
+        if self.test_time_flip and not self.training:
+            maps = (maps + backbone.maps(images.flip(3)).flip(3)) / 2
+        transformed: Tensor = self.feature_transform(maps.permute(0, 2, 3, 1))
+        return transformed
+
+    def _normalised(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
         if images.dtype == torch.uint8:
             images = self.prepare(images)
-        return self.embed_normalised(images.contiguous(memory_format=torch.channels_last))
+        return images.contiguous(memory_format=torch.channels_last)
 
     def embed_normalised(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         """Embeddings of normalised images, in the memory format that they have."""
@@ -123,18 +145,24 @@ class FewShotModel(TaskModel):
 
         Adapter and head are the same objects; the model itself stays as it is.
         """
-        twin = copy(self)
-        twin._modules = dict(self._modules)
         prepared = self.prepare(images).contiguous(memory_format=torch.channels_last)
-        twin.backbone = fold(self.backbone, prepared)
+        return self._with(backbone=fold(self.backbone, prepared))
+
+    def with_head(self, head: nn.Module) -> "FewShotModel":
+        """This model with another head; all else are the same objects."""
+        return self._with(head=head)
+
+    def _with(self, **parts: nn.Module) -> "FewShotModel":
+        twin = copy(self)
+        twin._modules = {**self._modules, **parts}
         return twin
 
     def adapt(
         self,
-        support: Float[Tensor, "T N K D"],
-        context: Float[Tensor, "T C D"] | None = None,
+        support: Float[Tensor, "T N K *places D"],
+        context: Float[Tensor, "T C *places D"] | None = None,
         mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T N J D"]:
+    ) -> Float[Tensor, "T N J *places D"]:
         """The support adapted to its task: one row a class (`average="pre"`) or one a shot ("post")."""
         if mask is not None and not mask.any(dim=2).all():
             raise UserError("a class has no shot: the mask must mark at least one item of each class")
@@ -148,14 +176,14 @@ class FewShotModel(TaskModel):
         adapted = self.transform(
             support.flatten(1, 2), context, class_major_labels(tasks, way, rows, support.device)
         )
-        return adapted.view(tasks, way, rows, -1)
+        return adapted.view(tasks, way, rows, *support.shape[3:])
 
     def transform(
         self,
-        items: Float[Tensor, "B S D"],
-        context: Float[Tensor, "B C D"] | None,
+        items: Float[Tensor, "B S *places D"],
+        context: Float[Tensor, "B C *places D"] | None,
         labels: Shaped[Tensor, "B S"],
-    ) -> Float[Tensor, "B S D"]:
+    ) -> Float[Tensor, "B S *places D"]:
         """The adapter and the gate on bare sets.
 
         The adapter is given the labels if it says that it uses them. It learns as if there were no gate.
@@ -168,12 +196,12 @@ class FewShotModel(TaskModel):
 
     def forward(
         self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        context: Float[Tensor, "T C D"] | None = None,
+        support: Float[Tensor, "T N K *places D"],
+        query: Float[Tensor, "T M *places D"],
+        context: Float[Tensor, "T C *places D"] | None = None,
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        """Logits from embeddings.
+        """Logits from embeddings or, with a head that takes them, from maps.
 
         Args:
             support: The labelled items, class by class.
@@ -204,28 +232,36 @@ class FewShotModel(TaskModel):
         return rank(self.adapt(support, query if self.transductive else None), query)
 
 
-def embedding_model(model: TaskModel, purpose: str) -> FewShotModel:
-    """The model itself, where it has the embeddings that `purpose` works on; else an error.
+def embedding_model(model: TaskModel, purpose: str, *, or_maps: bool = False) -> FewShotModel:
+    """The model itself, where its tasks gather the embeddings that `purpose` works on; else an error.
 
     Raises:
-        ValueError: The model has no embeddings of its own (MAML).
+        ValueError: The model has no embeddings of its own (MAML), or its head takes maps and `purpose` does
+            not work on these.
     """
     if not model.capabilities.embeds:
         raise UserError(
             f"{purpose} works on embeddings, and {type(model).__name__} has none; take another method"
         )
-    return cast(FewShotModel, model)
+    found = cast(FewShotModel, model)
+    if found.capabilities.maps and not or_maps:
+        raise UserError(
+            f"{purpose} works on embeddings, and {type(found.head).__name__} takes maps; take another head"
+        )
+    return found
 
 
 def image_embedder(model: TaskModel, purpose: str) -> FewShotModel:
     """The model itself, where it embeds images, as `purpose` needs it; else an error.
 
+    In the place of a head that takes maps are prototypes, so that the pooled maps are what tasks gather.
+
     Raises:
         ValueError: The model has no embeddings of its own, or takes rows of a table of features.
     """
-    found = embedding_model(model, purpose)
+    found = embedding_model(model, purpose, or_maps=True)
     if found.capabilities.takes != "images":
         raise UserError(
             f"{purpose} embeds images, and this model takes features; take one that embeds images"
         )
-    return found
+    return found.with_head(PrototypeHead(found.dim)) if found.capabilities.maps else found

@@ -51,7 +51,7 @@ def row_balance(members: Float[Tensor, "T S N"]) -> Float[Tensor, "T S 1"]:
     return (members @ (shots.mean(dim=-1, keepdim=True) / shots).mT).sqrt()
 
 
-def cholesky(matrices: Float[Tensor, "T S S"]) -> Float[Tensor, "T S S"]:
+def cholesky(matrices: Float[Tensor, "*batch S S"]) -> Float[Tensor, "*batch S S"]:
     """The Cholesky factors; numbers that are not finite spoil the factor of their own task alone."""
     factors: Tensor = torch.linalg.cholesky_ex(matrices).L
     return factors

@@ -20,7 +20,8 @@ class Capabilities:
 
     `takes`: what an item of its data is, an image or a row of a table of features. `embeds`: it has
     embeddings of its own, on which prototypes, transduction and the like make sense. `adapts`: its
-    set-to-set function changes them. `fitted`: its head wants the features of the train split once.
+    set-to-set function changes them. `fitted`: its head wants the features of the train split once. `maps`:
+    its tasks gather the maps that are pooled to embeddings, (H, W, D) an item, and not the embeddings.
 
     >>> Capabilities(takes="images", embeds=True, adapts=False, fitted=False).takes
     'images'
@@ -30,6 +31,7 @@ class Capabilities:
     embeds: bool
     adapts: bool
     fitted: bool
+    maps: bool = False
 
 
 def taken_by(backbone: object) -> Takes:
@@ -63,14 +65,14 @@ class TaskModel(nn.Module, ABC):
         """What this model can do."""
 
     @abstractmethod
-    def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Shaped[Tensor, "B D"]:
-        """What tasks gather of each image: one row, that does not depend on the task."""
+    def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Shaped[Tensor, "B *places D"]:
+        """What tasks gather of each image: a row, or a map of rows, that does not depend on the task."""
 
     @abstractmethod
     def forward(
         self,
-        support: Shaped[Tensor, "T N K D"],
-        query: Shaped[Tensor, "T M D"],
+        support: Shaped[Tensor, "T N K *places D"],
+        query: Shaped[Tensor, "T M *places D"],
         context: Shaped[Tensor, "T C D"] | None = None,
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:

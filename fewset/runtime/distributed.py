@@ -27,6 +27,7 @@ from fewset.runtime.machine import tune, usable_cores
 from fewset.runtime.refusals import as_user_error
 
 if TYPE_CHECKING:  # torch is imported when it is needed: the help of the command line is quick
+    from jaxtyping import Float
     from torch import Tensor
     from torch._C._distributed_c10d import Store
 
@@ -262,43 +263,35 @@ def _shares(total: int, chunk: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def local_batch(count: int, key: str) -> tuple[int, int]:
-    """The first and last (excluded) of the tasks or images of a training step that are this process's.
+def mean_of_rows(mine: "Float[Tensor, 'mine width']", total: int) -> "Float[Tensor, ' width']":
+    """The mean of `total` rows, of which each process has its `shard` in chunks of 1.
 
-    All processes have as many, so that the mean over processes is the mean over the step. What the recipe
-    says (`key`) is for all of them together.
+    They are added in their order, whatever process has which, so that the mean is the same to the bit. Each
+    process adds up some of the columns, so that no more is sent than in an all-reduce.
     """
-    if count % world_size():
-        near = max(world_size(), count - count % world_size())
-        raise UserError(
-            f"{key} is {count}, which cannot be divided among {world_size()} processes; start "
-            f"another number of them, or change the recipe: --set {key}={near}"
-        )
-    part = count // world_size()
-    return rank() * part, (rank() + 1) * part
-
-
-def rank_seed() -> tuple[int, ...]:
-    """What to add to the parts of a seed, so that no two processes draw the same numbers for one step."""
-    return () if is_main_process() else (7, rank())
-
-
-def all_reduce_mean_(tensors: Iterable["Tensor"]) -> None:
-    """Replace each tensor by its mean over the processes, in one message."""
-    if world_size() == 1:
-        return
     import torch
     import torch.distributed as dist
 
-    with torch.no_grad():
-        parts = list(tensors)
-        flat = torch.cat([part.reshape(-1) for part in parts])
-        with _talking():
-            dist.all_reduce(flat)
-        flat /= world_size()
-        means = torch.split(flat, [part.numel() for part in parts])
-        for part, mean in zip(parts, means, strict=True):
-            part.copy_(mean.view(part.shape))
+    world, width = world_size(), mine.shape[1]
+    if world == 1:
+        return _sum_in_order(mine) / total
+    shares = [end - begin for begin, end in _shares(total, chunk=1)]
+    shares += [0] * (world - len(shares))
+    columns = -(-width // world)
+    padded = torch.nn.functional.pad(mine[: shares[rank()]], (0, columns * world - width))
+    sent = padded.view(-1, world, columns).transpose(0, 1).reshape(-1, columns)
+    received, means = mine.new_empty(total, columns), mine.new_empty(world * columns)
+    with _talking():
+        dist.all_to_all_single(received, sent, shares, [shares[rank()]] * world)
+        dist.all_gather_into_tensor(means, _sum_in_order(received) / total)
+    return means[:width]
+
+
+def _sum_in_order(rows: "Float[Tensor, 'rows width']") -> "Float[Tensor, ' width']":
+    total = rows[0].clone()
+    for row in rows[1:]:
+        total += row
+    return total
 
 
 def broadcast_(tensors: Iterable["Tensor"]) -> None:

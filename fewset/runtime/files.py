@@ -143,7 +143,9 @@ def digest_path(path: Path) -> Path:
 def check_digest(path: Path) -> None:
     """Refuse a file that is not what was written; one without a digest beside it is not checked."""
     beside = digest_path(path)
-    if beside.is_file() and read_bytes(beside, _LONGEST_DIGEST).split()[:1] != [file_digest(path).encode()]:
+    if os.path.lexists(beside) and read_bytes(beside, _LONGEST_DIGEST).split()[:1] != [
+        file_digest(path).encode()
+    ]:
         raise UserError(
             f"{path} is damaged: its sha256 is not the one in {beside.name}; make or get it anew, or remove "
             f"{beside.name} if you changed the file yourself"

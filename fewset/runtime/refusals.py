@@ -60,7 +60,7 @@ def as_user_error(error: BaseException, path: Path | None = None) -> UserError |
     name = cause.filename
     if name is None or (path is not None and _is_temporary(name)):
         name = path or "the current directory, or a file that the system does not name"
-    place = shortened(one_line(os.fsdecode(name)), _LONGEST)
+    place = shortened(one_line(_lasting(name)), _LONGEST)
     return UserError(f"{place}: {cause.strerror or cause}; {_REMEDIES[cause.errno]}")
 
 
@@ -76,6 +76,12 @@ def refused(path: Path) -> Iterator[None]:
         if told is None:
             raise
         raise told from error
+
+
+def _lasting(name: str | bytes | Path) -> str:
+    """The path by its lasting name, though it was to be written in a directory that has none yet."""
+    path = Path(os.fsdecode(name))
+    return str(Path(*(partial_of(Path(part)) or part for part in path.parts)))
 
 
 def _is_temporary(name: str | bytes) -> bool:

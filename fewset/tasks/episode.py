@@ -56,10 +56,10 @@ def class_major_labels(
 
 
 def prototypes(
-    support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-) -> Float[Tensor, "T N D"]:
+    support: Float[Tensor, "T N K *item"], mask: Bool[Tensor, "T N K"] | None = None
+) -> Float[Tensor, "T N *item"]:
     """The mean of each class's items; with a mask, of those that it marks (shots that differ by class)."""
     if mask is None:
         return support.mean(dim=2)
-    chosen = mask.unsqueeze(-1)
+    chosen = mask[(..., *[None] * (support.ndim - mask.ndim))]
     return support.masked_fill(~chosen, 0).sum(dim=2) / chosen.sum(dim=2)

@@ -44,7 +44,7 @@ def check_crop_area(area: Area, steps: Sequence[str]) -> None:
 
 def embed_batch(
     model: TaskModel, images: Float[Tensor, "B 3 size size"], precision: Precision
-) -> Shaped[Tensor, "B D"]:
+) -> Shaped[Tensor, "B *places D"]:
     """What tasks gather of a step's images (embeddings), the backbone in that precision.
 
     What follows is not: distances are differences of large numbers, and cost nothing beside the backbone.

@@ -9,6 +9,7 @@ from typing import Any
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import check_digest, replacing_with_digest, write_text
+from fewset.runtime.reading import regular_file
 
 CHECKPOINT = Path("checkpoint") / "last.pt"
 METRICS, LOG = "metrics.jsonl", "log.txt"
@@ -26,7 +27,7 @@ class TrainingFiles:
         """Add a line to the log, with the time."""
         if not distributed.is_main_process():
             return
-        with (self.path / LOG).open("a", encoding="utf-8") as log:
+        with regular_file(self.path / LOG).open("a", encoding="utf-8") as log:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:

@@ -17,7 +17,6 @@ from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import embedding_model
 from fewset.models.similarity import Similarity
 from fewset.models.task_model import TaskModel
-from fewset.runtime import distributed
 from fewset.runtime.devices import Precision
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import split
@@ -29,6 +28,7 @@ from fewset.training.batches import TrainingItems, check_crop_area, embed_batch,
 from fewset.training.gate import score_with_best_gate
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
+from fewset.training.step_parts import WHOLE, Part, PerStep
 
 
 @dataclass(frozen=True)
@@ -130,21 +130,22 @@ class TaskStage(ABC):
         self.model = self.module = model
         self.config, self.seed = config, seed
         self.index, self.validation_index = index, validation_index
-        self.portion = distributed.local_batch(config.tasks_per_step, "train.tasks_per_step")
+        self.per_step = PerStep("train.tasks_per_step", config.tasks_per_step)
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(config.optimiser, learning, others)
         self.epochs = config.epochs
         self.steps_per_epoch = config.tasks_per_epoch // config.tasks_per_step
 
     @abstractmethod
-    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
-        """The embeddings of tasks, from their items in the index and the number of the first task."""
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ *places D"]:
+        """The embeddings or maps of tasks, from their items in the index and the number of the first task."""
 
-    def step(self, number: int) -> Step:
-        """The tasks of a step, or this process's part of them."""
+    def step(self, number: int, part: Part = WHOLE) -> Step:
+        """The tasks of a part of a step."""
         if self.config.freeze_batchnorm:
-            _keep_statistics(self.model)
-        first, last = (number * self.config.tasks_per_step + place for place in self.portion)
+            _keep_statistics(self.model.backbone)
+        tasks = self.config.tasks_per_step
+        first, last = (number * tasks + place for place in part.bounds(tasks))
         spec = self.spec_of(number)
         items = sample_tasks(self.index, spec, first, last)
         return task_step(self.model, self.embed_tasks(items, first), spec.shot, self.config)
@@ -159,7 +160,7 @@ class TaskStage(ABC):
         return TaskSpec(way, shot, config.query, config.tasks_per_step, self.seed)
 
     @abstractmethod
-    def embed_validation(self) -> tuple[Shaped[Tensor, "items D"], ClassIndex]:
+    def embed_validation(self) -> tuple[Shaped[Tensor, "items *places D"], ClassIndex]:
         """The table that validation tasks gather from, and its index."""
 
     def validate(self) -> Score:
@@ -195,16 +196,16 @@ class MetaTraining(TaskStage):
         super().__init__(model, config, seed, *indices, model.backbone.parameters(), beside_backbone(model))
         self.images, self.train, self.val = items.images, items.train, items.val
 
-    def embed_validation(self) -> tuple[Shaped[Tensor, "items D"], ClassIndex]:
+    def embed_validation(self) -> tuple[Shaped[Tensor, "items *places D"], ClassIndex]:
         return embed_images(self.model, self.images.images, self.val.rows), self.validation_index
 
-    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ *places D"]:
         """All images go through the backbone at once.
 
         BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
         """
         rows: np.ndarray = self.train.rows[items]
-        # Each task is augmented with a seed of its own, so that it does not matter which process does it.
+        # Each task is augmented with a seed of its own, so that it does not matter which part it is in.
         parts = [
             load_batch(
                 self.model,
@@ -219,7 +220,8 @@ class MetaTraining(TaskStage):
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
         if self.config.rotation_classes:
             images = rotate(images, self.draw_rotations(first, rows.shape).to(images.device))
-        return embed_batch(self.model, images, self.config.precision).view(*rows.shape, -1)
+        embedded = embed_batch(self.model, images, self.config.precision)
+        return embedded.view(*rows.shape, *embedded.shape[1:])
 
 
 def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
@@ -228,9 +230,9 @@ def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
     return [parameter for parameter in model.parameters() if parameter not in backbone]
 
 
-def _keep_statistics(model: nn.Module) -> None:
+def _keep_statistics(backbone: nn.Module) -> None:
     """BatchNorm normalises by what it has gathered before, and gathers no more."""
-    for module in model.modules():
+    for module in backbone.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.eval()
 
@@ -247,7 +249,9 @@ def _check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> Non
             raise UserError(f"tasks of the {split_name} split (train.{keys}): {error}") from None
 
 
-def task_step(model: TaskModel, items: Float[Tensor, "T N KQ D"], shot: int, config: TrainConfig) -> Step:
+def task_step(
+    model: TaskModel, items: Float[Tensor, "T N KQ *places D"], shot: int, config: TrainConfig
+) -> Step:
     """Loss and accuracy of embedded tasks: the task loss, and the contrastive term by its weight."""
     support, query, labels = split(items, shot)
     logits = model(support, query)

@@ -6,7 +6,6 @@ it learns. The first blocks of a ConvNet take most of its time, and a pre-traini
 
 import hashlib
 import os
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ from torch import Tensor, nn
 
 from fewset.data.images.augmentation import draw_flips
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.embedding import embed_images, evaluating, temporary_table
 from fewset.models.fingerprint import fingerprint
+from fewset.models.layers.pooling import ChannelsLast
 from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
@@ -42,7 +42,7 @@ class FrozenTraining(TaskStage):
     model: FewShotModel
 
     def __init__(self, model: FewShotModel, items: TrainingItems, config: TrainConfig, seed: int) -> None:
-        front, self.back = _cut(model.backbone, config)
+        front, self.back = _cut(model.backbone, config, model.capabilities.maps)
         learning, others = list(self.back.parameters()), beside_backbone(model)
         if not learning and not others:
             raise UserError(
@@ -62,17 +62,20 @@ class FrozenTraining(TaskStage):
             for scale in range(len(model.scales) or 1)
         ]
 
-    def embed_validation(self) -> tuple[Float[Tensor, "items D"], ClassIndex]:
+    def embed_validation(self) -> tuple[Float[Tensor, "items *places D"], ClassIndex]:
         with evaluating(self.back) as back:
-            scales = [
-                self.model.feature_transform(
-                    torch.stack([self._embed_table(back, table) for table in flips]).mean(dim=0)
-                )
-                for flips in self.validation_tables
-            ]
+            scales = [self._embed_flips(back, flips) for flips in self.validation_tables]
             return torch.stack(scales).mean(dim=0), self.validation_index
 
-    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ D"]:
+    def _embed_flips(self, back: nn.Module, flips: list[np.ndarray]) -> Float[Tensor, "items *places D"]:
+        """The mean of what the images and their mirror images give; maps of these are mirrored back."""
+        whole, *mirrored = (self._embed_table(back, table) for table in flips)
+        if self.model.capabilities.maps:
+            mirrored = [maps.flip(2) for maps in mirrored]
+        embedded: Tensor = self.model.feature_transform(torch.stack([whole, *mirrored]).mean(dim=0))
+        return embedded
+
+    def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ *places D"]:
         """From what the frozen part makes of the tasks' images, flipped and rotated where augmentation would.
 
         Images of rotation classes are not flipped as well, which would take as many tables again.
@@ -89,19 +92,19 @@ class FrozenTraining(TaskStage):
             for quarters, table in enumerate(self.rotated, start=1):
                 chosen = rotations == quarters
                 rows[chosen] = table[flat[chosen]]
-        embedded: Tensor = self.model.feature_transform(self._embed(self.back, rows, *items.shape))
-        return embedded
+        embedded: Tensor = self.model.feature_transform(self._embed(self.back, rows))
+        return embedded.view(*items.shape, *embedded.shape[1:])
 
-    def _embed_table(self, back: nn.Module, table: Shaped[np.ndarray, "N *_"]) -> Float[Tensor, "N D"]:
+    def _embed_table(
+        self, back: nn.Module, table: Shaped[np.ndarray, "N *_"]
+    ) -> Float[Tensor, "N *places D"]:
         starts = range(0, len(table), _AT_ONCE)
-        return torch.cat([self._embed(back, table[start : start + _AT_ONCE], -1) for start in starts])
+        return torch.cat([self._embed(back, table[start : start + _AT_ONCE]) for start in starts])
 
-    def _embed(
-        self, back: nn.Module, rows: Shaped[np.ndarray, "B *_"], *shape: int
-    ) -> Float[Tensor, "*shape D"]:
+    def _embed(self, back: nn.Module, rows: Shaped[np.ndarray, "B *_"]) -> Float[Tensor, "B *places D"]:
         inputs = send(torch.from_numpy(np.asarray(rows)), next(self.model.parameters()).device).float()
         embedded: Tensor = back(inputs.permute(0, 3, 1, 2) if inputs.ndim == 4 else inputs)
-        return embedded.view(*shape, embedded.shape[-1])
+        return embedded
 
 
 class _Front(nn.Module):
@@ -117,17 +120,29 @@ class _Front(nn.Module):
         return output.permute(0, 2, 3, 1).flatten(1) if output.ndim == 4 else output
 
 
-def _cut(backbone: Any, config: TrainConfig) -> tuple[nn.Module, nn.Module]:
+class _Maps(nn.Module):
+    """A backbone without its pool."""
+
+    def __init__(self, backbone: Any) -> None:
+        super().__init__()
+        self.backbone = backbone
+
+    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D h w"]:
+        maps: Tensor = self.backbone.maps(images)
+        return maps
+
+
+def _cut(backbone: Any, config: TrainConfig, maps: bool) -> tuple[nn.Module, nn.Module]:
     """The part that stays as it is, and the part that learns; both are the backbone's own modules."""
     if config.freeze_backbone:
-        return backbone, nn.Identity()
+        return (_Maps(backbone), ChannelsLast()) if maps else (backbone, nn.Identity())
     if not hasattr(backbone, "cut"):
         raise UserError(
             f"train.frozen_blocks is {config.frozen_blocks}, but {type(backbone).__name__} does not say what "
             "its blocks are; use backbone 'conv4', or train.freeze_backbone"
         )
-    parts: tuple[nn.Module, nn.Module] = backbone.cut(config.frozen_blocks)
-    return parts
+    front, blocks = backbone.cut(config.frozen_blocks)
+    return front, nn.Sequential(blocks, ChannelsLast() if maps else backbone.pool)
 
 
 _tables: dict[str, Shaped[np.ndarray, "N *_"]] = {}  # of the frozen part that was used last
@@ -155,7 +170,7 @@ def _tabulate(
     if name not in _tables:
         if not all(other.startswith(part) for other in _tables):
             _tables.clear()
-        whole = FewShotModel(frozen, model.adapter, model.head, scales=scales)
+        whole = FewShotModel(frozen, nn.Identity(), nn.Identity(), scales=scales)
         pixels = images.images[:, :, ::-1] if flipped else images.images
         _tables[name] = _compute(whole, front, np.rot90(pixels, rotation, (1, 2)), rows, name)
     return _tables[name]
@@ -185,9 +200,8 @@ def _compute(
     size_of_table = len(rows), height, width, channels
     kept = os.environ.get("FEWSET_TABLES")
     if not kept or distributed.world_size() > 1:  # several would have to agree on whether it is there
-        with tempfile.TemporaryFile(prefix="fewset-") as file:
-            table = np.memmap(file, np.float16, "w+", shape=size_of_table)
-            _fill(table, frozen, pixels, rows)
+        table = temporary_table(size_of_table)
+        _fill(table, frozen, pixels, rows)
         return table
     path = Path(kept) / f"{_digest(np.frombuffer(name.encode(), np.uint8))}.npy"
     if not path.exists():

@@ -4,8 +4,8 @@ A step's randomness (task or batch, augmentation, dropout) comes from the seed a
 So the state of a run is its weights, its optimiser and a few counters, and a run that was killed at any
 moment ends with the same weights, to the bit, as one that was never stopped.
 
-Several processes each do a part of every step. What they have found is averaged before the weights change,
-so that their states are always the same, and the first process alone writes them down.
+Several processes share the parts of every step (`step_parts`). What they have found is averaged before the
+weights change, so that their states are always the same, and the first process alone writes them down.
 """
 
 import time
@@ -25,6 +25,7 @@ from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
 from fewset.training.optimiser import OptimiserConfig, rate_factor, set_rate
+from fewset.training.step_parts import WHOLE, Part, PerStep, average_, flat, own_parts
 
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints within an epoch; never changes a result
 
@@ -53,13 +54,20 @@ class Stage(Protocol):
     def module(self) -> torch.nn.Module:
         """All that is trained: the model, and what only training needs."""
 
-    def step(self, number: int) -> Step: ...
+    @property
+    def per_step(self) -> PerStep:
+        """What the parts of a step share out."""
+
+    def step(self, number: int, part: Part = WHOLE) -> Step: ...
 
     def validate(self) -> Score: ...
 
 
-def fit(stage: Stage, run: TrainingFiles) -> None:
-    """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
+def fit(stage: Stage, run: TrainingFiles, parts: int | None = None) -> None:
+    """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model.
+
+    Every step has so many parts: those that the run began with, else one for each process.
+    """
     refuse_fork()
     kept = distributed.on_main_process(run.load_checkpoint)
     state = _new_state() if kept is None else kept
@@ -84,7 +92,7 @@ def fit(stage: Stage, run: TrainingFiles) -> None:
                 stage.optimiser,
                 rate_factor(stage.optimiser_config, number / stage.steps_per_epoch, stage.epochs),
             )
-            loss, accuracy = train_step(stage, number)
+            loss, accuracy = train_step(stage, number, parts)
             if not isfinite(loss):
                 raise _diverged(stage, run, number, f"its loss is {loss}")
             state["step"] += 1
@@ -155,17 +163,35 @@ def _fits(value: Any, weight: Tensor) -> bool:
     return not isinstance(value, Tensor) or value.dim() == 0 or value.shape == weight.shape
 
 
-def train_step(stage: Stage, number: int) -> tuple[float, float]:
-    """One step of the optimiser; returns its loss and its accuracy."""
-    # Dropout has no generator of its own.
-    torch.manual_seed(mix(stage.seed, number, *distributed.rank_seed()))
+def train_step(stage: Stage, number: int, parts: int | None = None) -> tuple[float, float]:
+    """One step of the optimiser, in so many parts (one for each process); returns its loss and accuracy."""
+    parts = parts or distributed.world_size()
+    own = own_parts(parts)
+    buffers = list(stage.module.buffers()) if len(own) > 1 else []
+    before = [buffer.clone() for buffer in buffers]
     stage.module.train()
-    loss, accuracy = stage.step(number)
+    rows = []
+    for part in own:
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)  # each part starts from the same statistics and counters
+        found = _do_part(stage, number, part)
+        if parts > 1:
+            rows.append(flat(found))
+    if parts > 1:
+        average_(found, rows, parts)
+    stage.optimiser.step()
+    loss, accuracy, *_ = found
+    return loss.item(), accuracy.item()
+
+
+def _do_part(stage: Stage, number: int, part: Part) -> list[Tensor]:
+    """What a part of a step finds out: loss, accuracy, gradients, statistics of BatchNorm."""
+    # Dropout has no generator of its own.
+    torch.manual_seed(mix(stage.seed, number, *part.seed))
+    loss, accuracy = stage.step(number, part)
     stage.optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    distributed.all_reduce_mean_([loss.detach(), accuracy.detach(), *_found(stage.module)])
-    stage.optimiser.step()
-    return loss.item(), accuracy.item()
+    return [loss.detach(), accuracy.detach(), *_found(stage.module)]
 
 
 def _finite(module: torch.nn.Module) -> bool:
@@ -185,7 +211,7 @@ def _diverged(stage: Stage, run: TrainingFiles, number: int, what: str) -> UserE
 
 
 def _found(module: torch.nn.Module) -> Iterator[Tensor]:
-    """What a step has found out: the gradients, and the statistics of the BatchNorm layers that keep them."""
+    """The gradients, and the statistics of the BatchNorm layers that keep them."""
     for parameter in module.parameters():
         if parameter.grad is not None:
             yield parameter.grad

@@ -17,7 +17,6 @@ from fewset.data.images.augmentation import AREA, Area, rotate
 from fewset.evaluation.scoring import evaluate_selection
 from fewset.models.losses import distillation_loss
 from fewset.models.model import FewShotModel
-from fewset.runtime import distributed
 from fewset.runtime.devices import Precision
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
@@ -27,6 +26,7 @@ from fewset.training.averaging import follow
 from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
+from fewset.training.step_parts import WHOLE, Part, PerStep
 
 
 @dataclass(frozen=True)
@@ -125,26 +125,27 @@ class Pretraining:
             self.module = nn.ModuleDict({**parts, "average": average})
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
-        self.portion = distributed.local_batch(self.batch, "pretrain.batch")
+        self.per_step = PerStep("pretrain.batch", self.batch)
         # A rest smaller than a batch waits an epoch.
         self.steps_per_epoch = len(self.train.rows) // self.batch
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
-    def step(self, number: int) -> Step:
-        chosen = self._batch(*divmod(number, self.steps_per_epoch))
+    def step(self, number: int, part: Part = WHOLE) -> Step:
+        """The images of a part of a step."""
+        chosen = self._batch(*divmod(number, self.steps_per_epoch), part)
         images = load_batch(
             self.trained,
             self.images.images,
             self.train.rows[chosen],
             self.config.augment,
-            mix(self.seed, number, 1, *distributed.rank_seed()),
+            mix(self.seed, number, 1, *part.seed),
             self.config.crop_area,
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
         if not self.config.rotation:
             logits = self.classifier(embed_batch(self.trained, images, self.config.precision))
             return Step(self._loss(images, logits, targets), _accuracy(logits, targets))
-        turns = self._draw_turns(number, len(images)).to(images.device)
+        turns = self._draw_turns(number, len(images), part).to(images.device)
         both = torch.cat([images, rotate(images, turns)])
         embedded = embed_batch(self.trained, both, self.config.precision)
         logits, turned = self.classifier(embedded[: len(images)]), embedded[len(images) :]
@@ -168,8 +169,8 @@ class Pretraining:
             taught = torch.stack(said).mean(dim=0)
         return (1 - weight) * loss + weight * distillation_loss(logits, taught, temperature).mean()
 
-    def _draw_turns(self, number: int, count: int) -> Int[Tensor, " {count}"]:
-        seed = mix(self.seed, number, 10, *distributed.rank_seed())
+    def _draw_turns(self, number: int, count: int, part: Part = WHOLE) -> Int[Tensor, " {count}"]:
+        seed = mix(self.seed, number, 10, *part.seed)
         return torch.randint(4, (count,), generator=torch.Generator().manual_seed(seed))
 
     def validate(self) -> Score:
@@ -183,12 +184,11 @@ class Pretraining:
         )
         return evaluate_selection(self.model, self.images, self.val, spec)
 
-    def _batch(self, epoch: int, within: int) -> np.ndarray:
-        """The images of a step, or this process's part of them."""
+    def _batch(self, epoch: int, within: int, part: Part = WHOLE) -> np.ndarray:
         if epoch != self._epoch:
             generator = np.random.Generator(np.random.PCG64(mix(self.seed, epoch, 2)))
             self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
-        first, last = (within * self.batch + place for place in self.portion)
+        first, last = (within * self.batch + place for place in part.bounds(self.batch))
         return self._order[first:last]
 
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from fewset.classify.adapted_head import AdaptedHead
 from fewset.classify.background import Background, Comparison
 from fewset.classify.background_training import learn_background
 from fewset.classify.card import summary
@@ -21,7 +20,7 @@ from fewset.models.regression import episode_membership
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.backgrounds import NOISE, TELLING, domain_rows, noise_rows
+from tests.helpers.backgrounds import NOISE, TELLING, domain_rows, noise_rows, random_head
 from tests.helpers.classifier_tasks import answers, left_out_by_refitting, task, unit
 from tests.helpers.photos import TinyEncoder, write_photos
 
@@ -32,15 +31,6 @@ OTHERS = domain_rows(0, classes=40, shots=11, first=100)
 def taught() -> Background:
     own = support_of_rows(*domain_rows(1, classes=5, shots=1))
     return learn_background(support_of_rows(*OTHERS), own, "ridge")
-
-
-def random_head(dim: int) -> AdaptedHead:
-    """With weights that adapt, as training would leave them."""
-    torch.manual_seed(0)
-    head = AdaptedHead(dim)
-    for parameter in head.parameters():
-        parameter.data += 0.3 * torch.randn_like(parameter)
-    return head.finished()
 
 
 def test_as_the_loop_has_it() -> None:

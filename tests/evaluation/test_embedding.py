@@ -7,11 +7,13 @@ import torch
 from PIL import Image
 from torch import nn
 
-from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation import embedding
+from fewset.evaluation.embedding import embed_images, evaluating, temporary_table
 from fewset.evaluation.scoring import evaluate
 from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.heads.relation import RelationHead
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
@@ -151,3 +153,33 @@ def test_threads_evaluate_one_model_at_once() -> None:
     for score in scores:
         np.testing.assert_array_equal(score.per_task, expected)
     assert model.training
+
+
+class Places(Corner):
+    """The pixels themselves, from 0 to 1: a map."""
+
+    dim, factor = 3, 1.0
+
+    def maps(self, images: torch.Tensor) -> torch.Tensor:
+        return self.factor * images
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.maps(images).mean((2, 3))
+
+
+def test_maps_lie_in_half_precision_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(
+        embedding, "temporary_table", lambda shape: made.append(temporary_table(shape)) or made[-1]
+    )
+    images = np.random.default_rng(0).integers(0, 256, size=(11, 6, 6, 3), dtype=np.uint8)
+    model = FewShotModel(Places(), Identity(3), RelationHead(3)).eval()
+    rows = np.array([5, 3, 7])
+    table = embed_images(model, images, rows, batch=2)
+    assert table.dtype == torch.float16
+    assert isinstance(made[0], np.memmap)
+    assert table.data_ptr() == made[0].ctypes.data
+    np.testing.assert_allclose(table.float().numpy(), images[rows] / 255, atol=1e-3)
+    model.backbone.factor = 1e6
+    with pytest.raises(UserError, match=r"numbers that half precision .* does not hold"):
+        embed_images(model, images, rows)

@@ -8,6 +8,7 @@ from fewset.evaluation.scoring import evaluate
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.heads.relation import RelationHead
 from fewset.models.maml import MamlConfig, MamlModel
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
@@ -142,3 +143,33 @@ def test_a_model_with_its_own_decision_is_not_ranked_by_its_head(head: str) -> N
     plain = model_with("identity")
     model = Third(plain.backbone, plain.adapter, plain.head if head == "prototype" else torch.nn.Identity())
     np.testing.assert_allclose(evaluate(model, features, labels, SPEC).per_task, 1 / 3)
+
+
+def on_maps() -> tuple[FewShotModel, torch.Tensor, np.ndarray]:
+    """A model with a head on maps, and a table of maps in half precision."""
+    torch.manual_seed(0)
+    rows, labels = table()
+    features = torch.randn(len(rows), 3, 2, 7, generator=torch.Generator().manual_seed(1)).half()
+    return FewShotModel(Conv4(dim=7), ADAPTERS["identity"](7), RelationHead(7)), features, labels
+
+
+def test_maps_are_scored_whatever_the_chunk_and_their_precision() -> None:
+    model, features, labels = on_maps()
+    scores = [evaluate(model, features, labels, SPEC, chunk=chunk) for chunk in (1, 7, None)]
+    scores.append(evaluate(model, features.double(), labels, SPEC))
+    for score in scores[1:]:
+        np.testing.assert_array_equal(score.per_task, scores[0].per_task)
+    assert scores[0].per_task.std() > 0
+
+
+def test_maps_and_embeddings_are_not_taken_for_each_other() -> None:
+    model, features, labels = on_maps()
+    with pytest.raises(UserError, match=r"are rows of embeddings of shape .* takes what `model.maps` makes"):
+        evaluate(model, features[:, 0, 0], labels, SPEC)
+    with pytest.raises(UserError, match=r"are maps of shape .* takes what `model.embed` makes"):
+        evaluate(model_with("identity"), features, labels, SPEC)
+    with pytest.raises(UserError, match="5 numbers a row, and the backbone of this model has 7"):
+        evaluate(model, features[..., :5], labels, SPEC)
+    features[4, 1, 1, 2] = torch.inf
+    with pytest.raises(UserError, match="not finite, the first is row 4"):
+        evaluate(model, features, labels, SPEC)

@@ -24,10 +24,9 @@ _PROMISES = """# Reliability
   old or the new content, never half of it.
 - **No silent damage.** Image sets, weights and checkpoints have their sha256 beside them. What is not as it
   was written is refused.
-- **Resume to the bit.** A training that was killed at any moment and goes on with `--resume`, on as many
-  processes as before, ends with the same weights, to the bit, as one that was never stopped. With another
-  number of processes it goes on, too; [what then differs](distributed.md) is rounding, and what each
-  process draws for itself.
+- **Resume to the bit.** A training that was killed at any moment and goes on with `--resume` ends with the
+  same weights, to the bit, as one that was never stopped. That holds for
+  [any number of processes](distributed.md) that go on, with as many threads each as before.
 - **Equal numbers on any number of processes.** Evaluations give the same values for every task, to the bit.
 """
 _FUZZ = """## Damaged input

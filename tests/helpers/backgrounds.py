@@ -1,6 +1,9 @@
 """A domain in which other classes teach something: most axes are noise, the same ones for every class."""
 
 import numpy as np
+import torch
+
+from fewset.classify.adapted_head import AdaptedHead
 
 TELLING, NOISE = 5, 12
 
@@ -19,3 +22,12 @@ def noise_rows(seed: int, classes: int, shots: int) -> tuple[np.ndarray, np.ndar
     """Rows that have nothing to do with their labels."""
     labels = np.repeat(np.arange(classes), shots)
     return np.random.default_rng(seed).uniform(size=(len(labels), TELLING + NOISE)).astype(np.float32), labels
+
+
+def random_head(dim: int) -> AdaptedHead:
+    """With weights that adapt, as training would leave them."""
+    torch.manual_seed(0)
+    head = AdaptedHead(dim)
+    for parameter in head.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    return head.finished()

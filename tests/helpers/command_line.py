@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from fewset.cli.app import app
 from fewset.runtime.errors import UserError
+from fewset.runtime.refusals import as_user_error
 
 TINY = [
     "data.set=tiny",
@@ -49,8 +50,10 @@ def succeed(*words: object) -> str:
 def fail(*words: object) -> str:
     """The message of a command that the user got wrong."""
     result = fewset(*words)
-    if isinstance(result.exception, UserError):  # `main` prints it on one line and exits with 2
-        return str(result.exception)
+    error = result.exception
+    told = error if error is None or isinstance(error, UserError) else as_user_error(error)
+    if told is not None:  # `main` prints it on one line and exits with 2
+        return str(told)
     assert result.exit_code == 2, result.output
     return result.output
 

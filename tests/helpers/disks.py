@@ -1,5 +1,7 @@
-"""A disk that is soon full."""
+"""Disks that are soon full or cannot be written to, and what is no file."""
 
+import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,3 +21,18 @@ def small_disk_at(place: Path, size: str = "8m") -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+SPECIAL = ("pipe", "device", "socket")
+
+
+def make_special(path: Path, kind: str) -> None:
+    """What is no file, in its place: whoever reads a pipe waits for ever, and a device may have no end."""
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))  # the length of such names is limited

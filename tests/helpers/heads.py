@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 TASKS, WAY, SHOT, QUERIES, DIM = 2, 5, 3, 11, 7
+PLACES = (3, 2)  # of a map: its height and width
 
 Naive = Callable[[Sequence[np.ndarray], np.ndarray], object]
 """From the shots of each class and the queries of a task to its logits."""
@@ -18,8 +19,11 @@ def normal(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def inputs(way: int = WAY, shot: int = SHOT, queries: int = QUERIES) -> tuple[Tensor, Tensor]:
-    return normal(TASKS, way, shot, DIM, seed=1), normal(TASKS, queries, DIM, seed=2)
+def inputs(
+    way: int = WAY, shot: int = SHOT, queries: int = QUERIES, places: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor]:
+    """Support and queries; with `places` (`PLACES`) they are maps."""
+    return normal(TASKS, way, shot, *places, DIM, seed=1), normal(TASKS, queries, *places, DIM, seed=2)
 
 
 def uneven_mask() -> Tensor:
@@ -32,9 +36,13 @@ with_and_without_mask = pytest.mark.parametrize("mask", [None, uneven_mask()], i
 
 
 def assert_equals_the_loop(
-    head: Callable[..., Tensor], naive: Naive, mask: Tensor | None, tolerance: float = 1e-10
+    head: Callable[..., Tensor],
+    naive: Naive,
+    mask: Tensor | None,
+    tolerance: float = 1e-10,
+    places: tuple[int, ...] = (),
 ) -> None:
-    support, query = inputs()
+    support, query = inputs(places=places)
     logits = head(support, query, mask).detach().numpy()
     kept = np.ones((TASKS, WAY, SHOT), dtype=bool) if mask is None else mask.numpy()
     for task in range(TASKS):

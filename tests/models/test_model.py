@@ -3,12 +3,15 @@ import pytest
 import torch
 from torch import nn
 
+from fewset.models.about import About, about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.attention import Attention
 from fewset.models.adapters.identity import Identity
+from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
 from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.model import FewShotModel
+from fewset.models.layers.transform import FeatureTransform
+from fewset.models.model import FewShotModel, embedding_model, image_embedder
 from fewset.runtime.errors import UserError
 
 DIM = 14  # even, for the two directions of a BiLSTM
@@ -27,6 +30,9 @@ class Flat(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return images.flatten(1)
 
+    def maps(self, images: torch.Tensor) -> torch.Tensor:
+        return images
+
 
 def model_with(adapter: str, **options: object) -> FewShotModel:
     torch.manual_seed(0)
@@ -37,9 +43,11 @@ def model_with(adapter: str, **options: object) -> FewShotModel:
     ).eval()
 
 
-def tasks(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def tasks(seed: int = 0, places: tuple[int, ...] = ()) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(2, 3, 5, DIM, generator=generator), torch.randn(2, 7, DIM, generator=generator)
+    shapes = (2, 3, 5, *places, DIM), (2, 7, *places, DIM)
+    support, query = (torch.randn(shape, generator=generator) for shape in shapes)
+    return support, query
 
 
 def test_bytes_are_normalised_with_the_backbones_own_numbers() -> None:
@@ -121,10 +129,10 @@ def test_shots_that_differ_by_class_are_masked() -> None:
 
 @pytest.mark.parametrize("name", sorted(HEADS))
 def test_every_head_takes_masked_shots_without_adaptation(name: str) -> None:
-    support, query = tasks()
+    head = HEADS[name](DIM)
+    support, query = tasks(places=(3, 2) if about_of(head).takes == "maps" else ())
     backbone = Flat()
     backbone.dim = DIM
-    head = HEADS[name](DIM)
     if hasattr(head, "fit"):
         head.fit(support.flatten(0, 2))
     model = FewShotModel(backbone, Identity(DIM), head, average="post").eval()
@@ -210,3 +218,57 @@ def test_a_gate_is_part_of_the_state_where_there_is_one() -> None:
     assert model_with("attention", gate=True).state_dict()["gate"] == 1.0
     with pytest.raises(UserError, match="a gate needs an adapter that adapts"):
         model_with("identity", gate=True)
+
+
+class OnMaps(PrototypeHead):
+    """The head of the class means, on maps: each place of a query beside the same place of a class."""
+
+    about = About("a test", "nobody", takes="maps", alone="it takes maps")
+
+    def forward(self, support, query, mask=None):
+        return super().forward(support.flatten(3), query.flatten(2), mask)
+
+
+def test_a_head_on_maps_is_given_maps_with_the_channels_last() -> None:
+    images = torch.randn(6, 3, 5, 4, generator=torch.Generator().manual_seed(0))
+    model = FewShotModel(Flat(), Identity(3), OnMaps(3)).eval()
+    assert model.capabilities.maps
+    maps = model.items_of(images)
+    torch.testing.assert_close(maps, images.permute(0, 2, 3, 1), rtol=0, atol=0)
+    torch.testing.assert_close(
+        model.embed(images), images.flatten(1), rtol=0, atol=0
+    )  # what wants rows has rows
+    support, query = maps[:4].unflatten(0, (1, 2, 2)), maps[4:].unsqueeze(0)
+    for average in ("pre", "post"):
+        model.average = average
+        expected = -(query.unsqueeze(2) - support.mean(dim=2).unsqueeze(1)).square().sum(dim=(3, 4, 5))
+        torch.testing.assert_close(model(support, query), expected)
+
+
+def test_the_map_of_a_mirror_image_is_mirrored_back() -> None:
+    """So that its places are those of the image, and a backbone that sees each pixel alone gives the same."""
+    images = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(0))
+    model = FewShotModel(Flat(), Identity(3), OnMaps(3), test_time_flip=True).eval()
+    torch.testing.assert_close(model.maps(images), images.permute(0, 2, 3, 1))
+
+
+def test_a_transform_of_features_is_one_of_each_place() -> None:
+    images = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(0))
+    steps = FeatureTransform(3, ("l2",))
+    maps = FewShotModel(Flat(), Identity(3), OnMaps(3), feature_transform=steps).maps(images)
+    torch.testing.assert_close(maps.norm(dim=-1), torch.ones(2, 5, 4))
+
+
+def test_maps_and_what_works_on_embeddings_alone_are_told_apart() -> None:
+    with pytest.raises(UserError, match="OnMaps takes the maps of images, and FeatureInput gives none"):
+        FewShotModel(FeatureInput(7), Identity(7), OnMaps(7))
+    model = FewShotModel(Flat(), Identity(75), OnMaps(75))
+    with pytest.raises(
+        UserError, match="a test works on embeddings, and OnMaps takes maps; take another head"
+    ):
+        embedding_model(model, "a test")
+    assert embedding_model(model, "a test", or_maps=True) is model
+    embedder = image_embedder(model, "a test")
+    assert not embedder.capabilities.maps
+    assert embedder.backbone is model.backbone
+    assert model.capabilities.maps

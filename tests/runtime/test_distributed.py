@@ -18,10 +18,10 @@ from fewset.experiments.config import Recipe
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe, recipe_text
+from fewset.experiments.result import read_result
 from fewset.experiments.run_directory import RunDirectory
 from fewset.experiments.weights import load
 from fewset.runtime import distributed
-from fewset.runtime.errors import UserError
 from tests.helpers import work
 from tests.helpers.features import make_table
 from tests.helpers.processes import ROOT, launched, succeed, torchrun
@@ -84,6 +84,7 @@ def test_everything_is_as_with_one_process(
     runs, table = tmp_path / "runs", make_table().path
     shutil.copytree(run, runs / "feat")
     exact, close = work.everything(run, table, tasks=3)
+    execute(parse_recipe(work.PRETRAIN), "pretrain", tmp_path / "whole")
     monkeypatch.setattr(RunDirectory, "write_metrics", _interrupt)
     with pytest.raises(KeyboardInterrupt):  # at the end of the first epoch; three processes go on
         execute(parse_recipe(work.PRETRAIN), "pretrain", runs / "pre")
@@ -100,7 +101,11 @@ def test_everything_is_as_with_one_process(
         for name in close:
             np.testing.assert_allclose(found[name], close[name], rtol=0, atol=1e-5, err_msg=name)
     result = json.loads((runs / "pre" / "result.json").read_text())
-    assert output == f"{result['mean']}\n"  # only the first process prints
+    told, mean = output.splitlines()  # only the first process prints
+    assert told.startswith("the number of processes was 1 when the run began and is 3 now")
+    assert mean == f"{result['mean']}"
+    weights = [load(folder).state_dict() for folder in (runs / "pre", tmp_path / "whole")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
     rows = [json.loads(line) for line in (runs / "pre" / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [3, 6]
     assert json.loads((runs / "pre" / "environment.json").read_text())["processes"] == 3
@@ -123,20 +128,24 @@ from fewset.training import loop
 loop.CHECKPOINT_SECONDS = 0.0
 distributed.BEAT, distributed.SILENCE = 0.2, 3.0
 step = loop.train_step
-def stops(stage, number):
+def stops(stage, number, parts):
     if distributed.rank() == {rank} and number == 7:
         Path(sys.argv[0]).with_suffix(".pid").write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.{signal})
-    return step(stage, number)
+    return step(stage, number, parts)
 loop.train_step = stops
 cli.main()
 """
 
 
 @pytest.mark.usefixtures("tiny_set")
-@pytest.mark.parametrize("rank", [0, 1], ids=["the main process", "another"])
-def test_a_process_that_dies_ends_the_run_and_another_number_goes_on(rank: int, tmp_path: Path) -> None:
-    given = recipe(epochs=2, tasks_per_epoch=10, tasks_per_step=2, freeze_batchnorm=True, augment=["flip"])
+@pytest.mark.parametrize(
+    ("rank", "processes"), [(0, 1), (1, 3)], ids=["the main process", "another, and more go on"]
+)
+def test_a_process_that_dies_ends_the_run_and_another_number_goes_on_to_the_same_weights(
+    rank: int, processes: int, tmp_path: Path
+) -> None:
+    given = recipe(epochs=2, tasks_per_epoch=10, tasks_per_step=2, augment=["flip"])
     file, script, out = tmp_path / "feat.toml", tmp_path / "dying.py", tmp_path / "runs" / "feat"
     file.write_text(recipe_text(given))
     script.write_text(DYING.format(signal="SIGKILL", rank=rank))
@@ -149,13 +158,20 @@ def test_a_process_that_dies_ends_the_run_and_another_number_goes_on(rank: int, 
     state = RunDirectory(out).load_checkpoint()
     assert state is not None
     assert state["step"] in (6, 7)  # the first process may be ended before it has written the seventh
-    result = execute(given, "train", out, resume=True)
-    assert f"resumed at step {state['step']}" in (out / "log.txt").read_text()
-    assert result.versions["processes"] == 1
-    execute(given, "train", tmp_path / "whole")
-    whole, found = load(tmp_path / "whole").state_dict(), load(out).state_dict()
-    for name in whole:
-        torch.testing.assert_close(found[name], whole[name], rtol=0, atol=2e-4)
+    whole = shutil.copytree(out, tmp_path / "runs" / "whole")
+    shutil.rmtree(whole / "checkpoint")  # begun by two processes, and done by one from the first step on
+    execute(given, "train", whole, resume=True)
+    if processes == 1:
+        execute(given, "train", out, resume=True)
+    else:
+        succeed(processes, "-m", "fewset", "train", file, "--out", out, "--resume")
+    log = (out / "log.txt").read_text()
+    assert f"was 2 when the run began and is {processes} now" in log
+    assert f"resumed at step {state['step']}" in log
+    assert read_result(out / "result.json").versions["processes"] == processes
+    expected, found = load(whole).state_dict(), load(out).state_dict()
+    for name in expected:
+        assert torch.equal(found[name], expected[name]), name
     assert len((out / "metrics.jsonl").read_text().splitlines()) == 2
 
 
@@ -179,8 +195,8 @@ from fewset.training import loop
 from fewset.training.episodic import MetaTraining
 loop.CHECKPOINT_SECONDS = 0.0
 step = MetaTraining.step
-def diverges(stage, number):
-    found = step(stage, number)
+def diverges(stage, number, part):
+    found = step(stage, number, part)
     if distributed.rank() == 1 and number == 3:
         found = found._replace(loss=found.loss * float("nan"))
     return found
@@ -227,27 +243,6 @@ def test_shares_are_whole_chunks_and_cover_everything_once(
     assert covered == list(range(total))
     lengths = [-(-(last - first) // chunk) for first, last in set(shares)]
     assert max(lengths) - min(lengths) <= 1
-
-
-def test_a_step_is_divided_evenly_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = []
-    for rank in range(3):
-        pretend(monkeypatch, rank, 3)
-        parts.append(distributed.local_batch(6, "train.tasks_per_step"))
-    assert parts == [(0, 2), (2, 4), (4, 6)]
-    with pytest.raises(UserError, match=r"is 1, .* among 3 processes; .*--set train\.tasks_per_step=3"):
-        distributed.local_batch(1, "train.tasks_per_step")
-    with pytest.raises(UserError, match=r"--set pretrain\.batch=126"):
-        distributed.local_batch(128, "pretrain.batch")
-
-
-def test_no_two_processes_share_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds = []
-    for rank in range(5):
-        pretend(monkeypatch, rank, 5)
-        seeds.append(distributed.rank_seed())
-    assert len(set(seeds)) == 5
-    assert seeds[0] == ()  # as one process alone
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Digests beside files: of what is there, or none."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,13 @@ def test_damage_of_either_is_noticed(damaged: str, tmp_path: Path) -> None:
         check_digest(path)
     digest_path(path).unlink()
     check_digest(path)
+
+
+def test_a_digest_that_is_no_file_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1")
+    os.mkfifo(tmp_path / "file.sha256")
+    with pytest.raises(OSError, match="is not a regular file"):
+        check_digest(tmp_path / "file")
 
 
 @pytest.mark.parametrize("stopped", ["in the block", "before the rename", "before the digest"])

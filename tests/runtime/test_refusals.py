@@ -41,6 +41,12 @@ def test_the_path_is_the_one_that_was_to_be_written(tmp_path: Path) -> None:
         raise RuntimeError("a defect")
 
 
+def test_a_file_in_a_directory_that_is_not_finished_goes_by_its_lasting_name(small_disk: Path) -> None:
+    full = rf"{small_disk}/set/large\.json: No space left on device; make room"
+    with pytest.raises(UserError, match=full), replacing_directory(small_disk / "set") as directory:
+        write_json(directory / "large.json", "x" * LARGE.nbytes)
+
+
 WRITERS: dict[str, Callable[[Path], object]] = {
     "numpy": lambda path: np.save(path.open("wb"), LARGE),
     "safetensors": lambda path: save_file({"large": LARGE}, path),

@@ -59,10 +59,11 @@ class Options(nn.Module):
         super().__init__()
         self.input_size = input_size
         self.first = nn.Sequential(nn.Conv2d(3, DIM, 3, stride=4), Scaled(**options))
-        self.last = nn.Sequential(nn.Conv2d(DIM, DIM, 3, padding=1), nn.AdaptiveMaxPool2d(1), nn.Flatten())
+        self.last = nn.Conv2d(DIM, DIM, 3, padding=1)
+        self.pool = nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.last(self.first(images))
+        return self.pool(self.last(self.first(images)))
 
     def cut(self, _: int) -> tuple[nn.Module, nn.Module]:
         return self.first, self.last
@@ -154,6 +155,6 @@ def test_names_and_shapes_of_the_weights_count(tiny_set: ImageSet) -> None:
     for shape in ((2, 3), (3, 2)):
         backbone = Options()
         backbone.first[0] = nn.Conv2d(3, DIM, shape, stride=4)
-        backbone.last[0] = nn.Conv2d(DIM, DIM, 3, padding=1)
+        backbone.last = nn.Conv2d(DIM, DIM, 3, padding=1)
         tables.append(stage_of(tiny_set, WHOLE, backbone).table)
     assert not np.array_equal(*tables)

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.experiments.embed_set import embed_set
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from fewset.training import frozen
-from tests.helpers.tiny_recipes import FROZEN, MODEL, PARTLY, TRAIN, recipe
+from tests.helpers.tiny_recipes import FROZEN, MODEL, PARTLY, PRETRAIN, TRAIN, recipe
 
 
 def test_a_frozen_backbone_stays_as_it_is(runs: Path) -> None:
@@ -151,3 +152,42 @@ def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
         stage_for(recipe({**PARTLY, "model": resnet}, init=""), runs)
     with pytest.raises(UserError, match="nothing to train but its backbone"):
         stage_for(recipe({**FROZEN, "model": MODEL}), runs)
+
+
+@pytest.mark.parametrize("part", [{"freeze_backbone": True}, {"frozen_blocks": 2}], ids=["whole", "blocks"])
+def test_a_step_on_frozen_maps_is_that_of_the_images_in_evaluation_mode(part: dict, runs: Path) -> None:
+    """Flipped as well; and validation takes the mean with the maps of mirror images, mirrored back."""
+    model = {**MODEL, "head": "relation", "test_time_flip": True}
+    model["backbone_options"] = {**MODEL["backbone_options"], "halvings": 2}
+    tasks = {"augment": ["flip"], "tasks_per_step": 5, "balance": 0.0}
+    frozen = stage_for(recipe({**TRAIN, "model": model}, **tasks, **part), runs)
+    whole = stage_for(recipe({**TRAIN, "model": model}, **tasks, freeze_batchnorm=True), runs)
+    tables = [stage.embed_validation()[0].float() for stage in (frozen, whole)]
+    assert tables[0].shape[1:] == (4, 4, 8)
+    torch.testing.assert_close(*tables, rtol=1e-2, atol=1e-2)
+    for stage in (frozen, whole):
+        stage.module.eval()
+        stage.model.test_time_flip = False  # training flips by chance
+    chosen = sample_tasks(whole.index, whole.spec_of(0), 0, 5)
+    maps = [stage.embed_tasks(chosen, 0) for stage in (frozen, whole)]
+    torch.testing.assert_close(*maps, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(frozen.step(0).loss, whole.step(0).loss, rtol=1e-3, atol=1e-3)
+
+
+def test_a_run_on_maps_is_trained_and_scored_and_gives_pooled_rows_where_rows_are_wanted(runs: Path) -> None:
+    model = {**MODEL, "head": "relation"}
+    result = execute(recipe({**TRAIN, "model": model}, balance=0.0), "train", runs / "maps")
+    assert 0 < result.mean < 1
+    embed_set(runs / "maps", runs / "rows.npz")
+    with np.load(runs / "rows.npz") as rows:
+        assert rows["features"].shape[1:] == (8,)
+    with pytest.raises(
+        UserError, match=r"contrastive term .* works on embeddings, and RelationHead takes maps"
+    ):
+        stage_for(recipe({**TRAIN, "model": model}), runs).step(0)
+    with pytest.raises(UserError, match="pre-training works on embeddings, and RelationHead takes maps"):
+        stage_for(recipe({**PRETRAIN, "model": model}), runs)
+    with pytest.raises(
+        UserError, match="adapters adapt embeddings, and it takes maps; take the adapter 'identity'"
+    ):
+        stage_for(recipe({**TRAIN, "model": {**model, "adapter": "attention"}}), runs)

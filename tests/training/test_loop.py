@@ -1,5 +1,6 @@
 """The loop itself, on a stage that says what each step's loss is."""
 
+import os
 import pickle
 import warnings
 from math import inf, nan
@@ -19,6 +20,7 @@ from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
 from fewset.training.loop import Step, fit
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
+from fewset.training.step_parts import WHOLE, Part, PerStep
 
 EPOCHS, STEPS = 3, 5
 
@@ -27,6 +29,7 @@ class Scripted:
     """A stage of one weight w, whose loss is w times the number of its step in a script, or 1."""
 
     title, seed, epochs, steps_per_epoch = "scripted training", 0, EPOCHS, STEPS
+    per_step = PerStep("tasks", 1)
 
     def __init__(self, script: dict[int, float]) -> None:
         self.script = script
@@ -37,7 +40,7 @@ class Scripted:
         self.optimiser = build_optimiser(self.optimiser_config, self.model.parameters(), ())
         self.steps = 0
 
-    def step(self, number: int) -> Step:
+    def step(self, number: int, part: Part = WHOLE) -> Step:  # noqa: ARG002
         self.steps += 1
         return Step(self.script.get(number, 1.0) * self.model.weight.sum(), torch.tensor(0.5))
 
@@ -82,8 +85,8 @@ def test_weights_that_are_no_numbers_are_never_kept(
     stage = Scripted({})
     step = stage.step
 
-    def with_bad_gradient(number: int) -> Step:
-        loss, accuracy = step(number)
+    def with_bad_gradient(number: int, part: Part) -> Step:
+        loss, accuracy = step(number, part)
         if number == last:
             loss.register_hook(lambda gradient: gradient * nan)
         return Step(loss, accuracy)
@@ -95,6 +98,12 @@ def test_weights_that_are_no_numbers_are_never_kept(
     if state is not None:
         assert state["step"] <= last
         assert torch.isfinite(state["module"]["weight"]).all()
+
+
+def test_a_log_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.txt")
+    with pytest.raises(OSError, match=r"log\.txt is not a regular file"):
+        TrainingFiles(tmp_path).log("a line")
 
 
 @pytest.mark.usefixtures("tiny_set")

@@ -14,8 +14,11 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from fewset.classify.export.tracing import traced
+from fewset.models.about import about_of
+from fewset.models.heads import HEADS
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
+from fewset.runtime.errors import UserError
 
 _WAY, _SHOT, _QUERIES = (
     3,
@@ -30,6 +33,7 @@ class TaskGraphs(nn.Module):
     def __init__(self, model: TaskModel) -> None:
         super().__init__()
         self.model: FewShotModel = embedding_model(model, "the export as ONNX")
+        _check_head(self.model.head)
 
     @property
     def takes_pixels(self) -> bool:
@@ -77,6 +81,17 @@ class TaskGraphs(nn.Module):
     def _pixels(self, *counts: int) -> UInt8[Tensor, "*counts H W 3"]:
         shape = (*counts, self.model.input_size, self.model.input_size, 3)
         return torch.randint(256, shape, generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+
+
+def _check_head(head: nn.Module) -> None:
+    """Refuse at once a head that says that it cannot be traced; to find out may take minutes."""
+    reason = about_of(head).no_onnx
+    if reason:
+        others = ", ".join(name for name, kind in HEADS.items() if not about_of(kind).no_onnx)
+        raise UserError(
+            f"the model's head cannot be exported: {reason}; export a classifier that is fitted with the "
+            f"model as its encoder, or a model with another head: {others}"
+        )
 
 
 def _traced_task(function: Callable[..., Tensor], support: Tensor, query: Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Label Studio's protocol for machine-learning backends: /setup, /predict and /health, without its SDK.
+"""Label Studio's protocol for backends (/setup, /predict, /versions, /health), without its SDK.
 
 Label Studio asks for predictions of tasks and sends, as a rule, addresses of photos. A server that fetches
 whatever address it is given can be made to fetch from the network that it stands in. So photos are taken from
@@ -6,16 +6,10 @@ the task itself (`data:` addresses), or fetched from the one Label Studio that w
 started, never from the host that a request names.
 """
 
-import base64
-import binascii
 from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
-from os import environ
 from typing import Any, NamedTuple
-from urllib.error import URLError
-from urllib.parse import unquote_to_bytes, urljoin, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 from xml.etree import ElementTree
 
 from fastapi import APIRouter
@@ -25,13 +19,11 @@ from pydantic import BaseModel, Field
 from fewset.classify.answers import NONE_OF_THESE, Answer
 from fewset.classify.photo_rows import PhotoRow
 from fewset.classify.photos import Photo
-from fewset.classify.web.interface import LARGEST, RESPONSES, Interface
+from fewset.classify.web.interface import RESPONSES, Interface
+from fewset.classify.web.label_studio_photos import TaskPhotos
 from fewset.classify.web.workbench import Moment
 from fewset.runtime.errors import UserError
 
-API_KEY = "LABEL_STUDIO_API_KEY"
-"""The variable with the access token by which photos are fetched from Label Studio."""
-_SECONDS = 10
 _LONGEST_CONFIG = 200_000
 
 
@@ -72,6 +64,10 @@ class Predictions(BaseModel):
     model_version: str
 
 
+class Versions(BaseModel):
+    versions: list[str]
+
+
 class Health(BaseModel):
     status: str = "UP"
     model_class: str = "FewShotClassifier"
@@ -95,15 +91,20 @@ class LabelStudio:
 
     def __init__(self, interface: Interface, address: str | None = None) -> None:
         self.interface = interface
-        self.read = partial(photo_bytes, address=checked_address(address))
+        self.read = TaskPhotos(address)
         self.router = APIRouter(responses=RESPONSES, tags=["Label Studio"])
         self.router.add_api_route("/setup", self.setup, methods=["POST"])
         self.router.add_api_route("/predict", self.predict, methods=["POST"])
+        self.router.add_api_route("/versions", self.versions, methods=["GET"])
         self.router.add_api_route("/health", self.health, methods=["GET"])
 
     def health(self) -> Health:
         """That the server is there."""
         return Health()
+
+    def versions(self) -> Versions:
+        """Which classifiers can answer: the one that is here now."""
+        return Versions(versions=[version(self.interface.bench.moment())])
 
     def setup(self, asked: Setup) -> SetUp:
         """Check a project's configuration, and say which classifier would answer."""
@@ -173,70 +174,6 @@ def version(moment: Moment) -> str:
         digest.update(part.tobytes())
     digest.update(f"{linear.temperature} {moment.album.share}".encode())
     return f"fewset-{digest.hexdigest()[:12]}"
-
-
-def checked_address(address: str | None) -> str | None:
-    """The address of a Label Studio, with a slash at its end."""
-    if address is None:
-        return None
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise UserError(
-            f"{address!r} is no address of a Label Studio; expected one like http://localhost:8080"
-        )
-    return address.rstrip("/") + "/"
-
-
-def photo_bytes(place: Any, address: str | None) -> bytes:
-    """The photo of a task: from the task itself, or from the Label Studio at `address`."""
-    if not isinstance(place, str):
-        raise OSError("the task has no photo where the configuration says")
-    if place.startswith("data:"):
-        return _from_data(place)
-    if address is None:
-        raise OSError(
-            "photos are not fetched from addresses; send them as data: addresses, or start `fewset serve` "
-            "with --label-studio and the address of your Label Studio"
-        )
-    base = urlsplit(address)
-    url = urljoin(address, place)
-    parts = urlsplit(url)
-    inside = (parts.scheme, parts.netloc) == (base.scheme, base.netloc) and parts.path.startswith(
-        f"{base.path}data/"
-    )
-    if not inside or ".." in parts.path:
-        raise OSError(f"photos are fetched from {address}data/ only")
-    return _fetched(url)
-
-
-def _from_data(place: str) -> bytes:
-    head, _, content = place.partition(",")
-    if not head.endswith(";base64"):
-        return unquote_to_bytes(content)
-    try:
-        return base64.b64decode(content, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise OSError(f"not in base64: {error}") from None
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """A redirect could lead to another host."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _fetched(url: str) -> bytes:
-    key = environ.get(API_KEY)
-    request = Request(url, headers={"Authorization": f"Token {key}"} if key else {})
-    try:
-        with build_opener(_NoRedirects).open(request, timeout=_SECONDS) as response:
-            data: bytes = response.read(LARGEST + 1)
-    except (URLError, ValueError) as error:
-        raise OSError(f"cannot be fetched from Label Studio: {error}; is {API_KEY} set?") from None
-    if len(data) > LARGEST:
-        raise OSError(f"more than {LARGEST} bytes")
-    return data
 
 
 def _name(task: Task) -> str:

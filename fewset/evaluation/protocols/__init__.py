@@ -24,6 +24,7 @@ from torch import Tensor
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
+from fewset.evaluation.scoring import check_finite_rows
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
@@ -98,9 +99,11 @@ class Job:
         items = self.images.select(split or self.split, self.domain)
         return Pool(items.rows, items.index).checked(self.spec, self.skip_small_classes)
 
-    def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n D"]:
-        """The embeddings of rows of the image set."""
-        return embed_images(self.model, self.images.images, rows, title="embedding")
+    def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n *places D"]:
+        """The embeddings of rows of the image set, all of them finite."""
+        features = embed_images(self.model, self.images.images, rows, title="embedding")
+        check_finite_rows(features)
+        return features
 
 
 @dataclass(frozen=True, eq=False)

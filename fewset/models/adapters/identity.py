@@ -21,7 +21,7 @@ class Identity(nn.Module):
 
     def forward(
         self,
-        items: Float[Tensor, "B S D"],
-        context: Float[Tensor, "B C D"] | None = None,  # noqa: ARG002
-    ) -> Float[Tensor, "B S D"]:
+        items: Float[Tensor, "B S *places D"],
+        context: Float[Tensor, "B C *places D"] | None = None,  # noqa: ARG002
+    ) -> Float[Tensor, "B S *places D"]:
         return items

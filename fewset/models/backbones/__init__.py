@@ -1,19 +1,38 @@
 """Backbones: images in, embeddings out. One file each, `@register_backbone("name")`.
 
 The contract: `Backbone(input_size=…, mean=…, std=…, **options)` maps normalised images (B, 3, H, W) to
-(B, `dim`), and has the attributes `dim`, `input_size`, `mean`, `std`. Input size, mean and deviation
+(B, `dim`), and has the attributes `dim`, `input_size`, `mean`, `std`, and `least_size` where small images are
+not enough for it. Input size, mean and deviation
 belong to the weights, never to the image set: they are stored with them. A backbone whose input is no image,
 but a row of a table of features, says so by the class attribute `takes = "features"`: it is built as
 `Backbone(dim, **options)`, and the mean of the training rows is put into its buffer `centre` if it has one.
+
+Some heads compare maps: what a backbone makes of an image before it pools its places to one embedding. A
+backbone that can give them has a method `maps` and a module `pool` (`MapBackbone`).
 """
 
 from collections.abc import Callable
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from fewset.runtime.registry import Registered, Registry
 
 BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
+
+
+class MapBackbone(nn.Module):
+    """A backbone that pools maps, and gives them to heads that want them; `dim` is the number of channels."""
+
+    pool: nn.Module
+
+    def maps(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D h w"]:
+        """What is pooled."""
+        raise NotImplementedError(f"{type(self).__name__} has no maps of {tuple(images.shape)}")
+
+    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        embedded: Tensor = self.pool(self.maps(images))
+        return embedded
 
 
 def register_backbone(name: str) -> Callable[[Registered], Registered]:

@@ -5,8 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import register_backbone
+from fewset.models.backbones import MapBackbone, register_backbone
 from fewset.models.layers.dropblock import DropBlock
+from fewset.models.layers.pooling import GlobalAverage
 from fewset.models.preprocessing import Channels
 
 MEAN: Channels = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
@@ -39,7 +40,7 @@ class Block(nn.Module):
 
 
 @register_backbone("resnet12")
-class ResNet12(nn.Module):
+class ResNet12(MapBackbone):
     """Inputs of 16 pixels a side or more; the paper's are 84.
 
     While training, dropout at `drop_rate` follows blocks 1 and 2, DropBlock follows blocks 3 and 4; its
@@ -48,6 +49,7 @@ class ResNet12(nn.Module):
     leaves out evaluation and is part of the weights. Modules are named as in the published checkpoints.
     """
 
+    least_size = 16
     training_steps: Tensor
 
     def __init__(
@@ -61,18 +63,18 @@ class ResNet12(nn.Module):
         self.layer4 = nn.Sequential(Block(320, 640))
         self.dropout = nn.Dropout(drop_rate)
         self.drop_block = DropBlock(DROP_BLOCK_SIZE)
+        self.pool = GlobalAverage()
         self.register_buffer("training_steps", torch.tensor(0))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="leaky_relu")
 
-    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+    def maps(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D h w"]:
         if self.training:
             self.training_steps += 1
         block_rate = self.dropout.p * (self.training_steps / DROP_BLOCK_STEPS).clamp(max=1)
         features = self.dropout(self.layer1(images))
         features = self.dropout(self.layer2(features))
         features = self.drop_block(self.layer3(features), block_rate)
-        features = self.drop_block(self.layer4(features), block_rate)
-        pooled: Tensor = features.mean(dim=(2, 3))
-        return pooled
+        left: Tensor = self.drop_block(self.layer4(features), block_rate)
+        return left

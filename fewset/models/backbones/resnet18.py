@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import register_backbone
+from fewset.models.backbones import MapBackbone, register_backbone
+from fewset.models.layers.pooling import GlobalAverage
 from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 
@@ -29,7 +30,7 @@ class Block(nn.Module):
 
 
 @register_backbone("resnet18")
-class ResNet18(nn.Module):
+class ResNet18(MapBackbone):
     """Inputs of any size; the authors' are 84. Modules are named as in the published checkpoints."""
 
     def __init__(
@@ -43,12 +44,13 @@ class ResNet18(nn.Module):
         self.layer2 = nn.Sequential(Block(64, 128, stride=2), Block(128, 128, stride=1))
         self.layer3 = nn.Sequential(Block(128, 256, stride=2), Block(256, 256, stride=1))
         self.layer4 = nn.Sequential(Block(256, 512, stride=2), Block(512, 512, stride=1))
+        self.pool = GlobalAverage()
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+    def maps(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D h w"]:
         features = F.relu(self.bn1(self.conv1(images)))
         for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
             features = layer(features)
-        return features.mean(dim=(2, 3))
+        return features

@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import register_backbone
+from fewset.models.backbones import MapBackbone, register_backbone
+from fewset.models.layers.pooling import GlobalAverage
 from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 
@@ -35,7 +36,7 @@ def _layer(channels_in: int, channels: int, stride: int, dropout: float) -> nn.S
 
 
 @register_backbone("wrn28_10")
-class WRN28x10(nn.Module):
+class WRN28x10(MapBackbone):
     """Inputs of any size; the paper's are 84. Modules are named as in the published checkpoints.
 
     As in the authors' code, convolutions have biases and start from PyTorch's default. Deviation: the last
@@ -57,7 +58,8 @@ class WRN28x10(nn.Module):
         self.layer2 = _layer(160, 320, 2, dropout)
         self.layer3 = _layer(320, 640, 2, dropout)
         self.bn1 = nn.BatchNorm2d(640)
+        self.pool = GlobalAverage()
 
-    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+    def maps(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D h w"]:
         features = self.layer3(self.layer2(self.layer1(self.conv1(images))))
-        return F.relu(self.bn1(features)).mean(dim=(2, 3))
+        return F.relu(self.bn1(features))

@@ -15,6 +15,9 @@ the head is. Tasks are scored by it.
 
 A head that takes something from the training features without a gradient has a method `fit(features)`
 (`FittedHead`), to be called once before use; what it learns is part of the state dict.
+
+A head on maps says so in `about`: `takes="maps"`. It is given maps (H, W, D) in the place of rows (D),
+support (T, N, K, H, W, D) and queries (T, M, H, W, D), follows no adapter, and needs no `similarity`.
 """
 
 from collections.abc import Callable
@@ -26,6 +29,9 @@ from torch import Tensor, nn
 from fewset.models.similarity import Similarity
 from fewset.runtime.errors import UserError
 from fewset.runtime.registry import Registered, Registry
+
+MAPS_ALONE = "adapters adapt embeddings, and it takes maps"
+"""What `about.alone` of a head on maps says."""
 
 HEADS: Registry[type[nn.Module]] = Registry("head", __name__)
 

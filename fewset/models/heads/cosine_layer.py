@@ -54,6 +54,7 @@ class CosineLayerHead(SimilarityHead):
         "a cosine layer fitted to each task by gradient descent",
         paper="Baseline++, Chen et al., ICLR 2019",
         every_shot=True,
+        no_onnx="it fits each task by gradient descent, which cannot be followed",
     )
 
     def __init__(self, dim: int, temperature: float = 0.1, rate: float = 0.1, steps: int = 100) -> None:

@@ -27,6 +27,7 @@ class LabelPropagationHead(nn.Module):
         paper="Zhou et al., NeurIPS 2004",
         kind="transductive",
         every_shot=True,
+        no_onnx="it solves equations, and ONNX has no operator for that",
     )
 
     def __init__(self, dim: int, width: float = 0.3, neighbours: int = 20, spread: float = 0.99) -> None:

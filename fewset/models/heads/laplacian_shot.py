@@ -38,6 +38,7 @@ class LaplacianShotHead(nn.Module):
         paper="LaplacianShot, Ziko et al., ICML 2020",
         kind="transductive",
         every_shot=True,
+        no_onnx="it looks for neighbours, whose number depends on the task",
     )
 
     def __init__(

@@ -50,6 +50,7 @@ class LdaHead(SimilarityHead):
         "linear discriminant analysis with a shrunken covariance",
         paper="Friedman, JASA 1989; Ledoit and Wolf, JMVA 2004",
         every_shot=True,
+        no_onnx="it solves equations, and ONNX has no operator for that",
     )
 
     def __init__(self, dim: int, shrinkage: float = 0.5, temperature: float = 1.0) -> None:

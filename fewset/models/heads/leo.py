@@ -41,6 +41,7 @@ class LeoHead(nn.Module):
         paper="LEO, Rusu et al., ICLR 2019",
         every_shot=True,
         trained=True,
+        no_onnx="it fits each task by gradient descent, which cannot be followed",
     )
 
     def __init__(

@@ -26,6 +26,7 @@ class LogisticRegressionHead(SimilarityHead):
         "a linear layer fitted to each task: logistic regression",
         paper="Baseline, Chen et al., ICLR 2019; Tian et al., ECCV 2020",
         every_shot=True,
+        no_onnx="it fits each task by many steps, each of which would be written out",
     )
 
     def __init__(

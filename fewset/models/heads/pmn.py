@@ -48,7 +48,8 @@ class PmnHead(SimilarityHead):
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
         means = prototypes(support, mask)
-        means = means + self.means(means)[0].unflatten(-1, (2, -1)).sum(dim=2)
+        forward, backward = self.means(means)[0].chunk(2, dim=-1)
+        means = means + (forward + backward)
         return self.similarity(self._read(query, means), means) / self.temperature
 
     def _read(self, query: Float[Tensor, "T M D"], means: Float[Tensor, "T N D"]) -> Float[Tensor, "T M D"]:

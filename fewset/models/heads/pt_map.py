@@ -43,6 +43,7 @@ class PtMapHead(nn.Module):
         paper="PT-MAP, Hu et al., ICANN 2021",
         kind="transductive",
         every_shot=True,
+        no_onnx="it stops where it has converged, and ONNX files know no such end",
     )
 
     def __init__(

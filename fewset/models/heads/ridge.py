@@ -38,6 +38,7 @@ class RidgeRegressionHead(nn.Module):
         "ridge regression to the classes, strength and scale learned",
         paper="R2D2, Bertinetto et al., ICLR 2019; MetaOptNet-RR, Lee et al., CVPR 2019",
         every_shot=True,
+        no_onnx="it solves equations, and ONNX has no operator for that",
     )
 
     def __init__(self, dim: int, strength: float = 1.0, scale: float = 1.0, intercept: bool = True) -> None:

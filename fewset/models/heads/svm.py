@@ -66,6 +66,7 @@ class SvmHead(nn.Module):
         "a multi-class support vector machine, trained through",
         paper="MetaOptNet-SVM, Lee et al., CVPR 2019",
         every_shot=True,
+        no_onnx="it solves equations, and ONNX has no operator for that",
     )
 
     def __init__(self, dim: int, penalty: float = 0.1, scale: float = 1.0, steps: int = 60) -> None:

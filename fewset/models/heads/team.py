@@ -41,6 +41,7 @@ class TeamHead(SimilarityHead):
         paper="TEAM, Qiao et al., ICCV 2019",
         kind="transductive",
         every_shot=True,
+        no_onnx="it solves equations, and ONNX has no operator for that",
     )
 
     def __init__(self, dim: int, strength: float = 1.0, temperature: float = 1.0) -> None:

@@ -41,6 +41,7 @@ class TimHead(nn.Module):
         paper="TIM, Boudiaf et al., NeurIPS 2020",
         kind="transductive",
         every_shot=True,
+        no_onnx="it fits each task by many steps, each of which would be written out",
     )
 
     def __init__(

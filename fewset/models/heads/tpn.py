@@ -28,6 +28,7 @@ class TpnHead(nn.Module):
         kind="transductive",
         every_shot=True,
         trained=True,
+        no_onnx="it solves equations, and ONNX has no operator for that",
     )
 
     def __init__(self, dim: int, hidden: int = 64, neighbours: int = 20, spread: float = 0.99) -> None:

@@ -8,9 +8,13 @@ import onnx
 import onnxruntime
 import pytest
 
+from fewset import FewShotClassifier
+from fewset.classify.background import Background, Comparison
 from fewset.classify.export.classifier_graph import joined_graph
 from fewset.classify.heads import CLASSIFIER_HEADS
+from fewset.classify.learned import learn
 from fewset.runtime.errors import UserError
+from tests.helpers.backgrounds import random_head
 from tests.helpers.classifiers import exported, fitted, new_photos
 from tests.helpers.encoders import write_huggingface, write_onnx
 from tests.helpers.onnx_files import pixels_of, run
@@ -18,7 +22,10 @@ from tests.helpers.photos import TinyEncoder
 
 
 def check(folder: Path, encoder: str, head: str = "auto") -> None:
-    classifier = fitted(folder, encoder, head)
+    check_fitted(fitted(folder, encoder, head))
+
+
+def check_fitted(classifier: FewShotClassifier) -> None:
     parts = exported(classifier)
     graph = joined_graph(parts.learned, parts.encoder, parts.share)
     photos = new_photos()
@@ -34,6 +41,17 @@ def check(folder: Path, encoder: str, head: str = "auto") -> None:
 @pytest.mark.parametrize("head", CLASSIFIER_HEADS)
 def test_every_head(head: str, tmp_path: Path) -> None:
     check(tmp_path, f"onnx:{write_onnx(tmp_path / 'net.onnx')}", head)
+
+
+def test_a_background_that_was_kept(tmp_path: Path) -> None:
+    """FEAT has adapted the prototypes for good: the file has its result, as those of other heads."""
+    classifier = fitted(tmp_path, f"onnx:{write_onnx(tmp_path / 'net.onnx')}", "ridge")
+    alone, learned = classifier.predict_proba(new_photos()), classifier.learned_
+    head = random_head(learned.support.features.shape[1])
+    comparison = Comparison("ridge", 100, 20, 5, 1, 600, alone=0.8, adapted=0.9, gain=0.1, ci95=0.01)
+    classifier.learned_ = learn("ridge", learned.support, learned.encoder, Background(comparison, head))
+    assert abs(classifier.predict_proba(new_photos()) - alone).max() > 0.001
+    check_fitted(classifier)
 
 
 @pytest.mark.parametrize(

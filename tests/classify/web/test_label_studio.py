@@ -2,15 +2,18 @@
 not allowed."""
 
 import base64
+import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from fewset.classify.web import label_studio
-from fewset.classify.web.label_studio import photo_bytes, question
+from fewset.classify.web import label_studio_photos
+from fewset.classify.web.label_studio import question
+from fewset.classify.web.label_studio_photos import API_KEY, TaskPhotos
 from fewset.runtime.errors import UserError
 from tests.helpers.web import client, png, teach
 
@@ -45,6 +48,7 @@ def test_health_and_setup() -> None:
         assert opened.post("/setup", json=asked).json() == {"model_version": "fewset-empty"}
         teach(opened)
         first = opened.post("/setup", json=asked).json()["model_version"]
+        assert opened.get("/versions").json() == {"versions": [first]}
         assert opened.post("/setup", json=asked).json()["model_version"] == first
         opened.post("/api/classes/rename", json={"name": "grass", "new_name": "lawn"})
         assert opened.post("/setup", json=asked).json()["model_version"] != first
@@ -98,13 +102,23 @@ def test_what_the_project_does_not_offer_is_no_prediction() -> None:
     ],
 )
 def test_nothing_is_fetched_without_leave(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_studio, "build_opener", lambda *_: pytest.fail("it was fetched"))
+    monkeypatch.setattr(label_studio_photos, "build_opener", lambda *_: pytest.fail("it was fetched"))
     with client() as opened:
         teach(opened)
         bad, good = opened.post("/predict", json=request(place, data_url("grass", 50))).json()["results"]
         assert bad["result"] == []
         assert bad["problem"]
         assert good["result"][0]["value"] == {"choices": ["grass"]}
+
+
+@contextmanager
+def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture
@@ -126,12 +140,9 @@ def studio(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[tuple[st
 
         def log_message(self, *_: Any) -> None: ...
 
-    monkeypatch.setenv(label_studio.API_KEY, "k3y")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
+    monkeypatch.setenv(API_KEY, "k3y")
+    with served(Handler) as address:
+        yield address, asked
 
 
 def test_photos_come_from_the_label_studio_that_was_named(studio: tuple[str, list[Any]]) -> None:
@@ -157,6 +168,43 @@ def test_photos_come_from_the_label_studio_that_was_named(studio: tuple[str, lis
         (result,) = opened.post("/predict", json=request("/data/away")).json()["results"]
         assert "cannot be fetched" in result["problem"]
         assert asked == [("/data/away", "Token k3y")]
+
+
+def test_a_personal_access_token_is_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Label Studio 1.23 does it: what it gives for the token is valid for some minutes."""
+    asked: list[str] = []
+    valid = ["first", "second"]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.answer(
+                200 if sent == {"refresh": "a.b.c"} else 401, json.dumps({"access": valid[0]}).encode()
+            )
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.answer(200 if self.headers["Authorization"] == f"Bearer {valid[0]}" else 401, b"photo")
+
+        def answer(self, code: int, content: bytes) -> None:
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    monkeypatch.setenv(API_KEY, "a.b.c")
+    with served(Handler) as address:
+        read = TaskPhotos(address)
+        assert [read("/data/1"), read("/data/2")] == [b"photo"] * 2
+        assert asked == ["/api/token/refresh/", "/data/1", "/data/2"]
+        del valid[0]
+        assert read("/data/3") == b"photo"
+        assert asked[3:] == ["/data/3", "/api/token/refresh/", "/data/3"]
+        monkeypatch.setenv(API_KEY, "x.y.z")
+        with pytest.raises(OSError, match=f"401.*is {API_KEY} set"):
+            TaskPhotos(address)("/data/1")
 
 
 def test_an_address_that_is_none_is_refused() -> None:
@@ -192,5 +240,5 @@ def test_the_first_choice_about_an_image_is_the_question() -> None:
 
 
 def test_data_addresses_are_read() -> None:
-    assert photo_bytes("data:image/png;base64,AAEC", None) == b"\x00\x01\x02"
-    assert photo_bytes("data:,a%20b", None) == b"a b"
+    assert TaskPhotos()("data:image/png;base64,AAEC") == b"\x00\x01\x02"
+    assert TaskPhotos()("data:,a%20b") == b"a b"

@@ -109,17 +109,38 @@ def test_16_bit_grey_is_scaled() -> None:
         np.testing.assert_array_equal(decode(encode(Image.fromarray(wide), kind), 29), expected)
 
 
-def png_of_16_bits(pixels: np.ndarray) -> bytes:
-    """Pillow reads 16-bit colour but cannot write it."""
+def png(width: int, height: int, depth: int, lines: bytes) -> bytes:
+    """A PNG in colour, by hand; without lines, only its header."""
 
     def chunk(name: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
-    height, width = pixels.shape[:2]
-    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in pixels)
-    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, depth, 2, 0, 0, 0)
     parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + parts
+
+
+def png_of_16_bits(pixels: np.ndarray) -> bytes:
+    """Pillow reads 16-bit colour but cannot write it."""
+    height, width = pixels.shape[:2]
+    return png(width, height, 16, b"".join(b"\0" + line.astype(">u2").tobytes() for line in pixels))
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "complaint"),
+    [
+        (65_536, 1, "65536 x 1 pixels, expected at most 65535 a side"),
+        (1, 65_536, "1 x 65536 pixels, expected at most 65535 a side"),
+        (1, 80_000_000, "1 x 80000000 pixels, expected at most 65535 a side"),
+        (60_000, 60_000, "exceeds limit"),
+        (10_000, 10_000, "decompression bomb"),
+    ],
+)
+def test_an_image_that_is_too_large_is_refused_by_its_header(width: int, height: int, complaint: str) -> None:
+    data = png(width, height, 8, b"")
+    for read in (decode, images.decode_photo):
+        with pytest.raises(BadImage, match=complaint):
+            read(data, 29)
 
 
 def test_16_bit_colour_is_scaled() -> None:

@@ -1,6 +1,5 @@
 """Directories and zip files as sources of images: what is read, and what is not waited for."""
 
-import os
 import zipfile
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from fewset.data.images import sources
 from fewset.data.images.sources import open_source
 from fewset.runtime.errors import UserError
+from tests.helpers.disks import SPECIAL, make_special
 
 
 def files_of(path: Path) -> list[str]:
@@ -50,19 +50,11 @@ def test_links_in_a_circle_have_an_end(tmp_path: Path) -> None:
     assert len(files) <= 13 + 13
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "socket"])
+@pytest.mark.parametrize("kind", SPECIAL)
 def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "cat" / "1.png"
     path.parent.mkdir()
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    else:
-        import socket
-
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(os.path.relpath(path))  # the length of such names is limited
+    make_special(path, kind)
     with open_source(tmp_path) as source:
         for read in (source.read, source.open):
             with pytest.raises(OSError, match="is not a regular file"):

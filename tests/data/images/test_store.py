@@ -265,6 +265,66 @@ def test_a_manifest_with_a_wrong_type_is_refused(
         open_set(birds)
 
 
+def changed_items(**changes: Any) -> np.ndarray:
+    given = {"label": np.arange(ITEMS) % CLASSES, "split": np.zeros(ITEMS, np.int64)} | changes
+    items = np.empty(ITEMS, dtype=[(name, column.dtype) for name, column in given.items()])
+    for name, column in given.items():
+        items[name] = column
+    return items
+
+
+FOREIGN = {
+    "a class too many": (
+        "items",
+        lambda: changed_items(label=np.full(ITEMS, CLASSES)),
+        "label of type int64",
+    ),
+    "a negative class": ("items", lambda: changed_items(label=np.arange(ITEMS) - 1), "label of type int64"),
+    "classes that are no whole numbers": ("items", lambda: changed_items(label=np.ones(ITEMS)), "float64"),
+    "a split too many": ("items", lambda: changed_items(split=np.full(ITEMS, 3)), "split of type int64"),
+    "an origin elsewhere": (
+        "items",
+        lambda: changed_items(origin=np.full(ITEMS, 99)),
+        "origin of type int64",
+    ),
+    "another column": ("items", lambda: changed_items(colour=np.zeros(ITEMS, np.int64)), "'colour'"),
+    "no columns": ("items", lambda: np.zeros(ITEMS), "'label'"),
+    "no classes": ("items", lambda: changed_items()[["split"]], "'label'"),
+    "items missing": ("items", lambda: changed_items()[1:], "22 items, and images of shape"),
+    "objects": ("items", lambda: np.array([object()] * ITEMS), "type object, expected plain numbers"),
+    "images of another size": ("images", lambda: pixels()[:, 1:], "images of shape"),
+    "images without colour": ("images", lambda: pixels()[..., 0], "images of shape"),
+    "images that are no bytes": ("images", lambda: pixels().astype(np.float32), "and type float32"),
+}
+
+
+@pytest.mark.parametrize(("name", "make_array", "complaint"), FOREIGN.values(), ids=FOREIGN)
+def test_arrays_that_do_not_fit_are_refused_though_their_digests_do(
+    birds: Path, name: str, make_array: Callable[[], np.ndarray], complaint: str
+) -> None:
+    np.save(birds / f"{name}.npy", make_array())
+    known = json.loads((birds / "manifest.json").read_text())
+    for key in ("format", "created_by", "written", "files", "digest"):
+        del known[key]
+    store.LAYOUT.seal(birds, ("images.npy", "items.npy"), known)
+    with pytest.raises(UserError, match=complaint) as caught:
+        open_set("birds")
+    assert "\n" not in str(caught.value)
+    assert "import it again" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../../x", "/x", "..", "a\nb", ""])
+def test_a_domain_that_would_lead_elsewhere_is_refused(birds: Path, name: str) -> None:
+    with pytest.raises(UserError, match="cannot be the name of a folder or a file"):
+        make("pets", domain_names=["chalk", name, "paint"])
+    known = json.loads((birds / "manifest.json").read_text())
+    for key in ("format", "created_by", "written", "files", "digest"):
+        del known[key]
+    store.LAYOUT.seal(birds, ("images.npy", "items.npy"), {**known, "domain_names": ["chalk", name, "paint"]})
+    with pytest.raises(UserError, match="cannot be the name of a folder or a file"):
+        open_set("birds")
+
+
 def test_a_manifest_of_an_earlier_version_is_read(birds: Path) -> None:
     edit_manifest(birds, lambda found: [found.pop(key) for key in ("source_key", "source_size")])
     assert open_set(birds).manifest["source"] == "a test"

@@ -40,6 +40,14 @@ def test_embeds_images_into_dim_numbers(backbone: nn.Module) -> None:
 
 
 @torch.no_grad()
+def test_the_embedding_is_what_the_pool_makes_of_the_maps(backbone: nn.Module) -> None:
+    if hasattr(backbone, "maps"):
+        maps = backbone.maps(images())
+        assert maps.shape[:2] == (B, backbone.dim)
+        assert torch.equal(backbone.pool(maps), backbone(images()))
+
+
+@torch.no_grad()
 def test_evaluation_twice_is_identical_and_leaves_no_trace(backbone: nn.Module) -> None:
     state = {key: value.clone() for key, value in backbone.state_dict().items()}
     assert torch.equal(backbone(images()), backbone(images()))

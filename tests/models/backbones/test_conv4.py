@@ -20,9 +20,20 @@ def test_the_pool_is_over_what_the_last_block_leaves() -> None:
 def test_the_parts_of_a_cut_give_the_whole() -> None:
     backbone = Conv4(dim=5, pool="average").eval()
     first, rest = backbone.cut(2)
-    torch.testing.assert_close(rest(first(IMAGES)), backbone(IMAGES))
+    torch.testing.assert_close(rest(first(IMAGES)), backbone.maps(IMAGES))
 
 
 def test_an_unknown_pool_is_refused() -> None:
     with pytest.raises(UserError, match="Did you mean 'average'"):
         Conv4(pool="averag")
+
+
+def test_fewer_halvings_leave_larger_maps_of_the_same_weights() -> None:
+    sides = []
+    for halvings in (4, 3, 2, 1):
+        backbone = Conv4(dim=5, halvings=halvings).eval()
+        backbone.load_state_dict(Conv4(dim=5).state_dict())
+        sides.append(backbone.maps(IMAGES).shape[2:])
+    assert sides == [(3, 3), (6, 6), (12, 12), (24, 24)]
+    with pytest.raises(UserError, match="halvings is 5, expected 1 to 4"):
+        Conv4(halvings=5)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fewset.models.about import about_of
 from fewset.models.heads import HEADS
 from fewset.runtime.errors import UserError
-from tests.helpers.heads import DIM, QUERIES, SHOT, TASKS, WAY, inputs, normal, uneven_mask
+from tests.helpers.heads import DIM, PLACES, QUERIES, SHOT, TASKS, WAY, inputs, normal, uneven_mask
 
 Variant = tuple[str, dict[str, Any]]
 VARIANTS: list[Variant] = [(name, {}) for name in HEADS] + [
@@ -41,7 +41,19 @@ def build(name: str, options: dict[str, Any], dtype: torch.dtype = torch.float64
     return head
 
 
+def places_of(name: str) -> tuple[int, ...]:
+    """Of an item that the head takes: those of a map, or none."""
+    return PLACES if about_of(HEADS[name]).takes == "maps" else ()
+
+
+def inputs_of(name: str, *sizes: int) -> tuple[Tensor, Tensor]:
+    return inputs(*sizes, places=places_of(name))
+
+
 every_head = parametrize(VARIANTS)
+every_head_on_embeddings = parametrize(
+    [(name, options) for name, options in VARIANTS if about_of(HEADS[name]).takes == "embeddings"]
+)
 every_head_of_use_untrained = parametrize(
     [(name, options) for name, options in VARIANTS if not about_of(HEADS[name]).trained]
 )
@@ -63,7 +75,7 @@ every_head_with_a_temperature = parametrize(
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_any_way_shot_and_type_and_the_inputs_stay(name, options, way, shot, queries, dtype):
-    support, query = (tensor.to(dtype) for tensor in inputs(way, shot, queries))
+    support, query = (tensor.to(dtype) for tensor in inputs_of(name, way, shot, queries))
     before = support.clone(), query.clone()
     logits = build(name, options, dtype)(support, query)
     assert logits.shape == (TASKS, queries, way)
@@ -74,27 +86,27 @@ def test_any_way_shot_and_type_and_the_inputs_stay(name, options, way, shot, que
 
 @every_equivariant_head
 def test_permuting_the_classes_permutes_the_logits(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     order = torch.tensor([4, 2, 0, 1, 3])
     torch.testing.assert_close(head(support[:, order], query), head(support, query)[:, :, order])
 
 
 @every_head
 def test_permuting_the_shots_changes_nothing(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     torch.testing.assert_close(head(support[:, :, [2, 0, 1]], query), head(support, query))
 
 
 @every_head
 def test_permuting_the_queries_permutes_the_logits(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     torch.testing.assert_close(head(support, query.flip(1)), head(support, query).flip(1))
 
 
 @every_head
 def test_a_masked_shot_is_no_shot(name, options):
     """What lies under the mask does not matter; without its last shot a class has one shot less."""
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     mask = torch.ones(TASKS, WAY, SHOT, dtype=torch.bool)
     torch.testing.assert_close(head(support, query, mask), head(support, query))
     mask[:, :, -1] = False
@@ -105,7 +117,7 @@ def test_a_masked_shot_is_no_shot(name, options):
 
 @every_head
 def test_shots_may_differ_by_class(name, options):
-    head, (support, query), mask = build(name, options), inputs(), uneven_mask()
+    head, (support, query), mask = build(name, options), inputs_of(name), uneven_mask()
     expected = head(support, query, mask)
     assert not torch.allclose(head(support, query), expected)
     support[~mask] = -7.0
@@ -114,7 +126,7 @@ def test_shots_may_differ_by_class(name, options):
 
 @every_head
 def test_tasks_never_influence_each_other(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     together = head(support, query)
     torch.testing.assert_close(head(support[:1], query[:1]), together[:1])
     support[1], query[1] = torch.nan, torch.nan
@@ -123,7 +135,7 @@ def test_tasks_never_influence_each_other(name, options):
 
 @every_head
 def test_queries_influence_each_other_in_a_transductive_head_alone(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     alone = head(support, query)[:, :3]
     query[:, 3:] += 1.5
     others_matter = not torch.allclose(head(support, query)[:, :3], alone)
@@ -133,7 +145,7 @@ def test_queries_influence_each_other_in_a_transductive_head_alone(name, options
 @pytest.mark.parametrize("name", HEADS)
 def test_says_what_it_is_and_needs(name):
     """In words; and where it says that it looks at single shots, their mean does not do."""
-    said, (support, query) = about_of(HEADS[name]), inputs()
+    said, (support, query) = about_of(HEADS[name]), inputs_of(name)
     assert said.summary
     if not HEADS[name].__module__.startswith("fewset."):
         return  # a plugin's may say no more
@@ -148,7 +160,7 @@ def test_says_what_it_is_and_needs(name):
 
 @every_head
 def test_evaluating_twice_is_identical_and_leaves_no_trace(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     state = {key: value.clone() for key, value in head.state_dict().items()}
     torch.manual_seed(1)
     first = head(support, query)
@@ -159,7 +171,7 @@ def test_evaluating_twice_is_identical_and_leaves_no_trace(name, options):
 
 @every_head
 def test_gradients_reach_support_and_queries_and_every_parameter(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     head(support.requires_grad_(), query.requires_grad_()).log_softmax(-1)[..., 0].sum().backward()
     for key, tensor in [("support", support), ("query", query), *head.named_parameters()]:
         assert tensor.grad is not None, key
@@ -170,22 +182,23 @@ def test_gradients_reach_support_and_queries_and_every_parameter(name, options):
 @every_head_of_use_untrained
 def test_separable_data_is_classified_rightly(name, options):
     """Class n lies around its own axis, every class as far from the training mean as any other."""
-    centres = 3 * torch.eye(WAY, DIM, dtype=torch.float64)
-    support = centres[None, :, None] + 0.1 * normal(TASKS, WAY, SHOT, DIM, seed=5)
-    query = centres[None] + 0.1 * normal(TASKS, WAY, DIM, seed=6)
+    places = places_of(name)
+    centres = 3 * torch.eye(WAY, DIM, dtype=torch.float64).view(WAY, *(1 for _ in places), DIM)
+    support = centres[:, None] + 0.1 * normal(TASKS, WAY, SHOT, *places, DIM, seed=5)
+    query = centres + 0.1 * normal(TASKS, WAY, *places, DIM, seed=6)
     assert build(name, options)(support, query).argmax(-1).tolist() == [list(range(WAY))] * TASKS
 
 
 @every_head
 def test_state_dict_holds_all_that_matters(name, options):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     torch.manual_seed(13)
     other = HEADS[name](DIM, **options).double().eval()
     other.load_state_dict(head.state_dict())
     assert torch.equal(other(support, query), head(support, query))
 
 
-@every_head
+@every_head_on_embeddings
 def test_has_a_similarity_for_the_contrastive_term(name, options):
     """Items to each of which every query is compared, whatever their number."""
     similarity = build(name, options).similarity
@@ -196,7 +209,7 @@ def test_has_a_similarity_for_the_contrastive_term(name, options):
 
 @every_head_with_a_temperature
 def test_temperature_flattens_the_probabilities(name, options):
-    support, query = inputs()
+    support, query = inputs_of(name)
     certainty = []
     for temperature in (0.5, 5.0, 1e6):
         head = build(name, {**options, "temperature": temperature})
@@ -216,6 +229,6 @@ def test_refuses_a_temperature_that_is_not_positive(name, options, temperature):
 @parametrize([(name, options) for name, options in VARIANTS if hasattr(HEADS[name], "rank")])
 @pytest.mark.parametrize("mask", [None, uneven_mask()], ids=["even", "uneven"])
 def test_ranks_as_its_logits_do(name, options, mask):
-    head, (support, query) = build(name, options), inputs()
+    head, (support, query) = build(name, options), inputs_of(name)
     ranked, logits = head.rank(support, query, mask), head(support, query, mask)
     assert torch.equal(ranked.argsort(dim=-1), logits.argsort(dim=-1))

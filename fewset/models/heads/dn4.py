@@ -1,0 +1,65 @@
+"""DN4: every place of a query looks for its nearest places among all those of a class."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.about import About
+from fewset.models.heads import MAPS_ALONE, register_head
+from fewset.runtime.errors import UserError
+
+
+@register_head("dn4")
+class Dn4Head(nn.Module):
+    """Deep nearest neighbour neural network (Li et al., 2019), on maps; wants `average="post"`.
+
+    The P = H W places of a query q are compared with all K P places of the shots of a class, and the logit is
+    the sum over the places of q of the cosines with their k = `neighbours` nearest, divided by the
+    temperature: l_n = Σ_p Σ_{j in nearest k} cos(q_p, s_nj) / temperature.
+
+    Deviations: it is the mean over places and neighbours, not the sum, so that a temperature fits maps of any
+    size; a class of fewer than k places has the mean over those.
+    """
+
+    about = About(
+        "nearest places of the maps of a class",
+        paper="DN4, Li et al., CVPR 2019",
+        takes="maps",
+        every_shot=True,
+        alone=MAPS_ALONE,
+    )
+
+    def __init__(self, dim: int, neighbours: int = 3, temperature: float = 0.1) -> None:
+        super().__init__()
+        if neighbours < 1:
+            raise UserError(f"neighbours is {neighbours}, expected 1 or more")
+        if not temperature > 0:
+            raise UserError(f"temperature is {temperature}, expected a number above 0")
+        self.dim, self.neighbours, self.temperature = dim, neighbours, temperature
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K H W D"],
+        query: Float[Tensor, "T M H W D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        tasks, way, shot, height, width, _ = support.shape
+        places = height * width
+        shots = F.normalize(support, dim=-1).flatten(1, 4)
+        found = F.normalize(query, dim=-1).flatten(1, 3) @ shots.mT
+        cosines = found.view(tasks, query.shape[1], places, way, shot * places)
+        if mask is None:
+            nearest = cosines.topk(min(self.neighbours, shot * places), dim=-1).values.mean(dim=-1)
+        else:
+            nearest = self._nearest_of(cosines, mask.repeat_interleave(places, dim=2))
+        return nearest.mean(dim=2) / self.temperature
+
+    def _nearest_of(
+        self, cosines: Float[Tensor, "T M P N KP"], mask: Bool[Tensor, "T N KP"]
+    ) -> Float[Tensor, "T M P N"]:
+        """The mean of the largest cosines with the places that count, or with all where these are fewer."""
+        cosines = cosines.masked_fill(~mask[:, None, None], -torch.inf)
+        values = cosines.topk(min(self.neighbours, cosines.shape[-1]), dim=-1).values
+        counted = values > -torch.inf
+        return values.masked_fill(~counted, 0).sum(dim=-1) / counted.sum(dim=-1)
