@@ -53,9 +53,9 @@ def test_the_demo_table_is_that_of_the_published_results() -> None:
     from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
-    kept = ROOT / "docs" / "results" / "strokes"
+    kept = ROOT / "docs" / "results" / "glyphs"
     table = plain_text(
-        comparison_table(load_results([kept / "strokes-protonet", kept / "strokes-feat"]))
+        comparison_table(load_results([kept / "glyphs-conv4-protonet", kept / "glyphs-conv4-feat"]))
     ).strip()
     assert any(table in block for block in blocks("README.md", ""))
 
@@ -68,8 +68,8 @@ def test_the_python_example_scores_a_run(
     code = example("README.md", "evaluate")
     monkeypatch.chdir(tmp_path)
     config = ModelConfig(backbone_options={"input_size": 16}, adapter="attention")
-    save_weights(build_model(config), config, Path("fewset-demo/strokes-feat/model.safetensors"))
-    for given, small in (('"strokes"', '"tiny"'), ("query=15", "query=5"), ("10_000", "11")):
+    save_weights(build_model(config), config, Path("fewset-demo/glyphs-conv4-feat/model.safetensors"))
+    for given, small in (('"glyphs"', '"tiny"'), ("query=15", "query=5"), ("10_000", "11")):
         assert given in code
         code = code.replace(given, small)
     exec(code, {})

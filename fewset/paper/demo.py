@@ -9,7 +9,7 @@ from fewset.report.loading import load_results
 from fewset.report.page import build_report
 from fewset.report.tables import comparison_table, plain_text
 
-STAGES = ("strokes/pretrain", "strokes/protonet", "strokes/feat")
+STAGES = ("glyphs/conv4-pretrain", "glyphs/conv4-protonet", "glyphs/conv4-feat")
 
 
 def demo(

@@ -29,6 +29,11 @@ class OptimiserConfig:
     def __post_init__(self) -> None:
         if self.lr <= 0 or self.other_lr_scale <= 0:
             raise UserError(f"lr and other_lr_scale must be above 0, got {self.lr} and {self.other_lr_scale}")
+        if min(self.weight_decay, self.warmup) < 0 or self.gamma <= 0 or not 0 < self.momentum < 1:
+            raise UserError(
+                "weight_decay and warmup must be 0 or more, gamma above 0 and momentum between 0 and 1, got "
+                f"{self.weight_decay}, {self.warmup}, {self.gamma} and {self.momentum}"
+            )
         if self.schedule == "step" and self.step_size < 1:
             raise UserError(f"step_size is {self.step_size}, expected 1 epoch or more")
         if self.schedule == "milestones" and not self.milestones:

@@ -73,6 +73,10 @@ class PretrainConfig:
                 f"pretrain.rotation must be 0 or more and pretrain.average from 0 to less than 1, got "
                 f"{self.rotation} and {self.average}"
             )
+        if not 0 <= self.label_smoothing <= 1:
+            raise UserError(
+                f"pretrain.label_smoothing is {self.label_smoothing}, expected a share from 0 to 1"
+            )
         if not 0 <= self.teacher_weight <= 1 or self.teacher_temperature <= 0:
             raise UserError(
                 f"pretrain.teacher_weight must be from 0 to 1 and pretrain.teacher_temperature above 0, got "

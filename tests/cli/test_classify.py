@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +111,19 @@ def test_a_folder_a_zip_file_and_a_table_make_the_same_classifier(photos: Path, 
         np.testing.assert_array_equal(found, expected)
         assert Path(f"{source}.md").read_text().startswith("# other")
     assert not Path("other.fewset.md").exists()
+
+
+@pytest.mark.parametrize("odd", ["../1.png", "/1.png", "C:\\1.png", "grass/no suffix"])
+def test_what_is_left_out_is_counted_and_named(odd: str, classifier: Path, photos: Path) -> None:
+    with zipfile.ZipFile("odd.zip", "w") as archive:
+        for path in photos.rglob("*.png"):
+            archive.write(path, path.relative_to(photos))
+        archive.writestr(odd, (photos / "grass" / "0.png").read_bytes())
+    named = rf"odd\.zip: left out 1 images: .*{re.escape(odd.rpartition('/')[2])}"
+    with pytest.warns(UserWarning, match=named):
+        succeed("fit", "odd.zip", "-o", "other.fewset", "--encoder", "tiny")
+    with pytest.warns(UserWarning, match=named):
+        assert len(succeed("predict", classifier, "odd.zip").splitlines()) == 15
 
 
 def test_the_head_is_not_ignored(photos: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,18 @@ def small_disk_at(place: Path, size: str = "8m") -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(place: Path) -> None:
+    """Leave no room on a small disk."""
+    with suppress(OSError), (place / "filling").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(2**12))
+
+
+def make_read_only(place: Path) -> None:
+    """Nothing can be written to a small disk any more."""
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
 
 
 SPECIAL = ("pipe", "device", "socket")

@@ -1,11 +1,12 @@
 """The demo from nothing to a report, with the shipped recipes made small."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fewset.data.images import strokes
+from fewset.data.images import glyphs
 from fewset.experiments.recipes import find_recipe, read_recipe
 from fewset.paper import demo as module
 from fewset.paper.demo import STAGES, demo
@@ -14,7 +15,7 @@ from fewset.report.tables import text_of
 from fewset.runtime.paths import recorded_path
 from tests.helpers.command_line import succeed
 
-RUNS = ("strokes-pretrain", "strokes-protonet", "strokes-feat")
+RUNS = ("glyphs-conv4-pretrain", "glyphs-conv4-protonet", "glyphs-conv4-feat")
 SMALL = {
     "pretrain": "[pretrain]\nepochs = 1\nvalidation_tasks = 5\nvalidation_query = 3\n",
     "train": (
@@ -26,9 +27,9 @@ SMALL = {
 
 @pytest.fixture
 def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The demo's own recipes, each with a few steps and tasks, on a few characters."""
-    monkeypatch.setattr(strokes, "ALPHABETS", {"train": 1, "val": 1, "test": 1})
-    monkeypatch.setattr(strokes, "ITEMS", 7)
+    """The demo's own recipes, each with a few steps and tasks, on a few classes."""
+    monkeypatch.setattr(glyphs, "CLASSES", {"train": 10, "val": 10, "test": 10})
+    monkeypatch.setattr(glyphs, "ITEMS", 14)
     files = []
     for name in STAGES:
         recipe = read_recipe(find_recipe(name))
@@ -63,7 +64,7 @@ def test_from_nothing_to_a_report(
     for run, method in zip(RUNS[1:], ("ProtoNet", "FEAT"), strict=True):
         assert f"starts from {recorded_path(out / RUNS[0])}" in (out / run / "log.txt").read_text()
         result = load_result(out / run)
-        assert (result.method, result.data, result.tasks, result.shot) == (method, "strokes", 37, 1)
+        assert (result.method, result.data, result.tasks, result.shot) == (method, "glyphs", 37, 1)
         for text in (said, page):
             assert method in text
             assert text_of(result.score) in text
@@ -102,6 +103,15 @@ def test_the_shipped_stages_are_the_main_job() -> None:
     assert tuple(recipe.name for recipe in recipes) == RUNS
     assert [recipe.kind for recipe in recipes] == ["pretrain", "train", "train"]
     for recipe in recipes:
-        assert recipe.data.set == "strokes"
+        assert recipe.data.set == "glyphs"
         assert recipe.evaluate.tasks == 10_000
     assert [recipe.init for recipe in recipes] == ["", RUNS[0], RUNS[0]]
+
+
+def test_both_methods_are_trained_alike() -> None:
+    """The same tasks, rates and frozen blocks; the contrastive term is FEAT's own."""
+    proto, feat = (read_recipe(find_recipe(name)).train for name in STAGES[1:])
+    assert proto is not None
+    assert feat is not None
+    own = {"balance": proto.balance, "contrastive_temperature": proto.contrastive_temperature}
+    assert replace(feat, **own) == proto

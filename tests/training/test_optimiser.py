@@ -62,6 +62,10 @@ def test_an_adapter_without_parameters_has_no_group() -> None:
         ({"lr": 0.0}, "above 0"),
         ({"schedule": "milestones"}, "needs milestones"),
         ({"schedule": "step", "step_size": 0}, "step_size is 0"),
+        ({"weight_decay": -1e-4}, "weight_decay and warmup must be 0 or more"),
+        ({"warmup": -1.0}, "weight_decay and warmup must be 0 or more"),
+        ({"gamma": -0.5}, "gamma above 0"),
+        ({"momentum": 1.0}, "momentum between 0 and 1"),
     ],
 )
 def test_impossible_settings_are_refused(options: dict[str, object], message: str) -> None:

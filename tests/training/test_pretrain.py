@@ -156,10 +156,12 @@ def test_the_area_of_crops_is_an_option(runs: Path) -> None:
         ({"average": 1.0}, "pretrain.average from 0 to less than 1"),
         ({"rotation": -0.1}, "pretrain.rotation must be 0 or more"),
         ({"teacher_weight": 1.5}, "pretrain.teacher_weight must be from 0 to 1"),
+        ({"label_smoothing": 2.0}, "pretrain.label_smoothing is 2.0"),
+        ({"label_smoothing": -0.1}, "pretrain.label_smoothing is -0.1"),
         ({"crop_area": [0.9, 0.5]}, "expected two shares"),
         ({"crop_area": [0.5, 1.0], "augment": ["flip"]}, "add that step to augment"),
     ],
-    ids=["average", "rotation", "weight", "area", "area of no step"],
+    ids=["average", "rotation", "weight", "smoothing", "negative smoothing", "area", "area of no step"],
 )
 def test_what_cannot_be_is_refused(changes: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
