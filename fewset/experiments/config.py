@@ -172,7 +172,7 @@ _NOT_OF_MAML = {
         "scales",
         "gate",
     ),
-    "train": ("rotation_classes", "balance", *_FROZEN, "precision"),
+    "train": ("rotation_classes", "balance", "auxiliary", *_FROZEN, "precision"),
 }
 _NOT_OF_FEATURES = {
     "data": ("domain", "hold_out"),

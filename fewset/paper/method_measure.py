@@ -33,6 +33,7 @@ from fewset.paper.method_record import (
 from fewset.paper.method_rows import MethodRow
 from fewset.runtime.files import write_json
 from fewset.runtime.machine import describe
+from fewset.runtime.parsing import lasting
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.checkpoint import TrainingFiles
@@ -109,7 +110,7 @@ def _source(row: MethodRow, shot: int, tasks: int) -> dict[str, Any]:
         "method": asdict(row),
         "shot": shot,
         "tasks": tasks,
-        "training": asdict(replace(TRAINING, shot=shot)) if row.trained else None,
+        "training": lasting(replace(TRAINING, shot=shot)) if row.trained else None,
         "chosen_on": CHOOSING_TASKS if row.choose else 0,
     }
     return dict(json.loads(json.dumps(source)))
@@ -137,7 +138,7 @@ def _ready(row: MethodRow, shot: int, chosen: Options, embeddings: Embeddings, o
     model = _build(row, chosen, embeddings, training=row.trained)
     if row.trained:
         config = replace(TRAINING, shot=shot)
-        made_of = [row.model(0, 1.0, chosen, training=True), config, embeddings.table.digest]
+        made_of = [row.model(0, 1.0, chosen, training=True), lasting(config), embeddings.table.digest]
         digest = hashlib.sha256(repr(made_of).encode()).hexdigest()
         directory = out / "trained" / digest[:16]  # rows that learn alike share it
         directory.mkdir(parents=True, exist_ok=True)

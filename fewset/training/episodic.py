@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from fewset.data.images.augmentation import AREA, Area, draw_rotations, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
-from fewset.models.model import embedding_model
+from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.similarity import Similarity
 from fewset.models.task_model import TaskModel
 from fewset.runtime.devices import Precision
@@ -24,6 +24,7 @@ from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
+from fewset.training.auxiliary import AuxiliaryTask
 from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
 from fewset.training.gate import score_with_best_gate
 from fewset.training.loop import Step
@@ -55,6 +56,7 @@ class TrainConfig:
     balance: float = 0.0  # weight of the contrastive term
     contrastive_temperature: float = 16.0  # of the contrastive term
     contrastive_scored: Scored = "adapted"  # which instances the contrastive term scores
+    auxiliary: float = 0.0  # weight, at first, of telling all train classes apart (TADAM)
     freeze_backbone: bool = False  # only adapter and head learn; each image is embedded once
     frozen_blocks: int = 0  # how many first blocks of the ConvNet stay as they are, computed once an image
     freeze_batchnorm: bool = False  # keep BatchNorm's statistics; the authors advise it for WRN
@@ -65,7 +67,7 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
     renamed: ClassVar = {"turned": "rotation_classes"}
-    later: ClassVar = ("other_ways", "other_shots", "crop_area")
+    later: ClassVar = ("other_ways", "other_shots", "crop_area", "auxiliary")
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -92,6 +94,11 @@ class TrainConfig:
         check_crop_area(self.crop_area, self.augment)
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
+        if self.auxiliary < 0 or (self.auxiliary and self.rotation_classes):
+            raise UserError(
+                f"auxiliary is {self.auxiliary}, expected 0 or more, and 0 with rotation_classes, which are "
+                "no classes of the train split"
+            )
         frozen = self.freeze_backbone or self.frozen_blocks
         if frozen and (self.augment not in ((), ("flip",)) or self.precision != "float32"):
             raise UserError(
@@ -127,7 +134,15 @@ class TaskStage(ABC):
     ) -> None:
         if config.epochs:
             _check_tasks(index, validation_index, config)
-        self.model = self.module = model
+        self.model = model
+        self.module: nn.Module = model
+        self.auxiliary: AuxiliaryTask | None = None
+        if config.auxiliary:
+            dim = embedding_model(model, "the auxiliary task (train.auxiliary)", or_maps=True).dim
+            torch.manual_seed(mix(seed, 0, 11))
+            self.auxiliary = AuxiliaryTask(dim, index).to(next(model.parameters()).device)
+            self.module = nn.ModuleDict({"model": model, "auxiliary": self.auxiliary})
+            others = [*others, *self.auxiliary.parameters()]
         self.config, self.seed = config, seed
         self.index, self.validation_index = index, validation_index
         self.per_step = PerStep("train.tasks_per_step", config.tasks_per_step)
@@ -148,7 +163,13 @@ class TaskStage(ABC):
         first, last = (number * tasks + place for place in part.bounds(tasks))
         spec = self.spec_of(number)
         items = sample_tasks(self.index, spec, first, last)
-        return task_step(self.model, self.embed_tasks(items, first), spec.shot, self.config)
+        embedded = self.embed_tasks(items, first)
+        step = task_step(self.model, embedded, spec.shot, self.config)
+        if self.auxiliary is None:
+            return step
+        share = self.auxiliary.share(number / (self.epochs * self.steps_per_epoch))
+        also = self.auxiliary(cast(FewShotModel, self.model), embedded, items)
+        return step._replace(loss=step.loss + self.config.auxiliary * share * also)
 
     def spec_of(self, number: int) -> TaskSpec:
         """The tasks of a step; their numbers of ways and shots depend on the seed and the step alone."""

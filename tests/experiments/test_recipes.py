@@ -354,6 +354,7 @@ def test_keys_that_came_later_change_no_digest_until_they_are_set() -> None:
         ["model.scales=[1.0]"],
         ["train.other_ways=[5]"],
         ["train.other_shots=[5]"],
+        ["train.auxiliary=1.0"],
     )
     assert len({recipe_digest(read_recipe(feat, each)) for each in changes}) == len(changes)
 

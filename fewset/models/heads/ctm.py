@@ -1,0 +1,75 @@
+"""Category traversal (CTM): what distinguishes the classes of a task weighs the channels of its maps."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fewset.models.about import About
+from fewset.models.heads import MAPS_ALONE, SimilarityHead, register_head
+from fewset.models.layers.pooling import channels_first
+from fewset.models.similarity import negative_squared_euclidean
+from fewset.tasks.episode import prototypes
+
+
+def _block(channels: int, made: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(channels, made, 3, padding=1, bias=False), nn.BatchNorm2d(made), nn.ReLU())
+
+
+@register_head("ctm")
+class CtmHead(SimilarityHead):
+    """The category traversal module (Li et al., 2019), on maps; `average="post"`, to be trained on tasks.
+
+    1. Concentrator: a block on the map of each shot; the mean over the shots of a class is o_n.
+    2. Projector: a block on what the maps o_n have in common and in which they differ, their mean and their
+       variance over the classes. A softmax over the channels, times their number, is the task's weight p of
+       each channel at each place, 1 in the mean.
+    3. Reshaper: a block r on every map. The logit is -‖p r(q) - p mean_k r(s_nk)‖² / (P temperature), where
+       P = H W is the number of places.
+
+    A block is a convolution 3 x 3, BatchNorm and ReLU, and all have D channels.
+
+    Deviations: the authors concatenate the maps o_n, which fixes the number and the order of the classes;
+    mean and variance do not. Their blocks are bottlenecks of ResNets, for larger maps than these, and halve
+    them. The metric is that of prototypes, one of those that they combine with the module.
+    """
+
+    about = About(
+        "channels weighed by what distinguishes the classes of a task",
+        paper="CTM, Li et al., CVPR 2019",
+        takes="maps",
+        every_shot=True,
+        trained=True,
+        alone=MAPS_ALONE,
+    )
+
+    def __init__(self, dim: int, temperature: float = 1.0) -> None:
+        super().__init__(dim, negative_squared_euclidean, temperature)
+        self.concentrator, self.reshaper = _block(dim, dim), _block(dim, dim)
+        self.projector = _block(2 * dim, dim)[:2]
+
+    def forward(
+        self,
+        support: Float[Tensor, "T N K H W D"],
+        query: Float[Tensor, "T M H W D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M N"]:
+        weights = self._weights(support, mask).flatten(1).unsqueeze(1)
+        means = prototypes(_applied(self.reshaper, support), mask).flatten(2)
+        queries = _applied(self.reshaper, query).flatten(2)
+        places = means.shape[2] // self.dim
+        return self.similarity(queries * weights, means * weights) / (places * self.temperature)
+
+    def _weights(
+        self, support: Float[Tensor, "T N K H W D"], mask: Bool[Tensor, "T N K"] | None
+    ) -> Float[Tensor, "T D H W"]:
+        classes = prototypes(_applied(self.concentrator, support), mask)
+        common = classes.mean(dim=1)
+        spread = (classes - common.unsqueeze(1)).square().mean(dim=1)
+        projected: Tensor = self.projector(torch.cat([common, spread], dim=1))
+        return projected.softmax(dim=1) * self.dim
+
+
+def _applied(block: nn.Module, maps: Float[Tensor, "*batch H W D"]) -> Float[Tensor, "*batch D H W"]:
+    """What the block makes of each map; channels first, as it makes them."""
+    made: Tensor = block(channels_first(maps))
+    return made.view(*maps.shape[:-3], *made.shape[1:])
