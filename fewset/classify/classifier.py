@@ -25,7 +25,7 @@ from fewset.classify.photos import Photo, is_photos, opened_classes, opened_phot
 from fewset.classify.rejection import rejected_share
 from fewset.classify.support import Support, support_of_photos, support_of_rows
 from fewset.classify.together import warn_if_not_advised
-from fewset.classify.transformer import chosen_encoder, readable_features
+from fewset.classify.transformer import chosen_encoder, encoder_of, readable_features
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
@@ -207,7 +207,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classifier = cls(name, learned.head, reject=reject, device=device)._take(learned)
         classifier.n_features_in_ = learned.support.features.shape[1]
         if learned.encoder is not None:
-            classifier._encoder()  # checks it
+            encoder_of(learned, encoder, device)  # checks it
         return classifier
 
     def __sklearn_tags__(self) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float32
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import opened_photos
 from fewset.data.images.store import ImageSet
@@ -24,6 +25,21 @@ _LISTED = 3
 def chosen_encoder(encoder: str | Encoder, device: str = "auto") -> Encoder:
     """The encoder of a name, loaded once, or the one that is given."""
     return _loaded(encoder, device) if isinstance(encoder, str) else encoder
+
+
+def encoder_of(learned: Learned, given: str | Encoder | None, device: str = "auto") -> Encoder:
+    """The encoder that a classifier was made with, under the name in its file, or where it is said to be."""
+    if given is not None:
+        found = chosen_encoder(given, device)
+    else:
+        try:
+            found = chosen_encoder(learned.encoder.id if learned.encoder else "auto", device)
+        except UserError as error:
+            raise UserError(
+                f"{error}; if the classifier's encoder is elsewhere, say where: --encoder, in Python encoder="
+            ) from None
+    learned.check_encoder(found)
+    return found
 
 
 @lru_cache(maxsize=2)

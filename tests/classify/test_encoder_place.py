@@ -7,6 +7,7 @@ import pytest
 from fewset import FewShotClassifier
 from fewset.classify.encoder_place import name_from_file, name_in_file
 from tests.helpers.classifiers import fitted, new_photos
+from tests.helpers.command_line import fail, succeed
 from tests.helpers.encoders import write_onnx
 
 
@@ -24,6 +25,18 @@ def test_from_any_directory_and_moved_together(tmp_path: Path, monkeypatch: pyte
     loaded = FewShotClassifier.load(second / "made" / "my.fewset", device="cpu")
     assert loaded.encoder == "onnx:../second/net.onnx"
     assert (loaded.predict_proba(new_photos()) == expected).all()
+
+
+def test_what_is_gone_is_an_error_that_says_how_to_go_on(tmp_path: Path) -> None:
+    path, net = tmp_path / "my.fewset", write_onnx(tmp_path / "net.onnx")
+    fitted(tmp_path, f"onnx:{net}").save(path)
+    net.rename(tmp_path / "moved.onnx")
+    Path(f"{net}.json").rename(tmp_path / "moved.onnx.json")
+    for words in (("predict", path, tmp_path), ("export", path, "-o", tmp_path / "out"), ("serve", path)):
+        refused = fail(*words)
+        assert "say where: --encoder" in refused
+        assert "\n" not in refused
+    succeed("export", path, "-o", tmp_path / "out", "--encoder", f"onnx:{tmp_path / 'moved.onnx'}")
 
 
 def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fewset.classify.export.writing import ClassifierExport, ModelExport
 from fewset.classify.file import load_classifier
-from fewset.classify.transformer import chosen_encoder
+from fewset.classify.transformer import encoder_of
 from fewset.experiments.weights import load
 from fewset.experiments.zoo import released_models
 
@@ -24,5 +24,4 @@ def open_model(source: Path) -> ModelExport:
 def open_classifier(source: Path, encoder: str | None = None) -> ClassifierExport:
     """A classifier, ready to be written; `encoder`: where that is, if not under the name in the file."""
     learned, share = load_classifier(source)
-    name = encoder or (learned.encoder.id if learned.encoder else "auto")
-    return ClassifierExport(learned, chosen_encoder(name, _DEVICE), share)
+    return ClassifierExport(learned, encoder_of(learned, encoder, _DEVICE), share)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fewset.classify.file import load_classifier
 from fewset.classify.learned import EncoderStamp
-from fewset.classify.transformer import chosen_encoder
+from fewset.classify.transformer import chosen_encoder, encoder_of
 from fewset.classify.web.embedding_queue import EmbeddingQueue
 from fewset.classify.web.workbench import Workbench
 
@@ -20,6 +20,5 @@ def open_workbench(
         found = chosen_encoder(encoder or "auto", device)
         return Workbench(EncoderStamp(found.id, found.digest)), EmbeddingQueue(found)
     learned, share = load_classifier(path)
-    found = chosen_encoder(encoder or (learned.encoder.id if learned.encoder else "auto"), device)
-    learned.check_encoder(found)
+    found = encoder_of(learned, encoder, device)
     return Workbench.opened(learned, EncoderStamp(found.id, found.digest), share), EmbeddingQueue(found)
