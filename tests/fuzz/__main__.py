@@ -1,13 +1,14 @@
-"""`python -m tests.fuzz`: run, replay, kills, page."""
+"""`python -m tests.fuzz`: run, replay, kills, races, page."""
 
 import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.fuzz import campaign, kills, page, records
+from tests.fuzz import campaign, kills, page, races, records
 from tests.fuzz.room import Room
 from tests.fuzz.worker import serve
 
@@ -33,8 +34,9 @@ def _run(given: Options) -> int:
     return int(record.wrong > 0)
 
 
-def _kill(given: Options) -> int:
-    made_by = records.origin()
+@contextmanager
+def _prepared() -> Iterator[tuple[Path, Path]]:
+    """A directory as `kills.prepare` fills it, and one to work in."""
     with tempfile.TemporaryDirectory(prefix="fewset-kills-") as folder:
         place = Path(folder) / "place"
         child = os.fork()  # what has computed cannot be forked again
@@ -42,7 +44,18 @@ def _kill(given: Options) -> int:
             kills.prepare(place)
             os._exit(0)
         os.waitpid(child, 0)
-        done, wrong = kills.kill_jobs(place, Path(folder), given.kills, given.seed)
+        yield place, Path(folder)
+
+
+def _race(given: Options) -> int:  # noqa: ARG001
+    with _prepared() as (place, folder):
+        return int(bool(races.run_races(place, folder)))
+
+
+def _kill(given: Options) -> int:
+    made_by = records.origin()
+    with _prepared() as (place, folder):
+        done, wrong = kills.kill_jobs(place, folder, given.kills, given.seed)
     print(f"{sum(done.values())} kills, {len(wrong)} wrong")
     _keep(records.KillRecord(**made_by, seed=given.seed, kills=dict(done), wrong=tuple(wrong)), given.record)
     return int(bool(wrong))
@@ -76,7 +89,7 @@ def main() -> int:
     def add(name: str, act: Callable[[Options], int], text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(act=act)
-        if name != "page":
+        if name not in ("page", "races"):
             command.add_argument("--seed", type=int, default=0)
         return command
 
@@ -86,6 +99,7 @@ def main() -> int:
     run.add_argument("--first", type=int, default=1, help="the number of each reader's first input")
     run.add_argument("--only", nargs="*", default=[], metavar="READER")
     run.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="where they are saved")
+    add("races", _race, "two commands at once in one place: each ends right, or refuses in one line")
     kill = add("kills", _kill, "kill commands at random moments, and compare what they write")
     kill.add_argument("--kills", type=int, default=50)
     for command in (run, kill):

@@ -9,21 +9,18 @@ import json
 import os
 import re
 import shutil
-import signal
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.fuzz.forks import KilledError, load_everything, run
 from tests.helpers.photos import PLUGIN, write_photos
 from tests.helpers.tiny_recipes import PRETRAIN, TRAIN, recipe
 from tests.helpers.trees import folder
 
-CHECKPOINT_SECONDS = 0.02
 _TIMES = {"seconds", "written"}
 _TRIES = 20
 Tree = dict[str, Any]
@@ -71,61 +68,6 @@ def prepare(place: Path) -> None:
     for name, data in folder(classes=7, each=40).items():
         (place / "pets" / name).parent.mkdir(parents=True, exist_ok=True)
         (place / "pets" / name).write_bytes(data)
-
-
-class KilledError(Exception):
-    """A command was killed."""
-
-
-def load_everything() -> None:
-    """Import what the commands need, and compute nothing: a process that has not computed can be forked."""
-    from fewset.cli.app import app
-    from fewset.training import loop
-
-    assert app
-    loop.CHECKPOINT_SECONDS = CHECKPOINT_SECONDS
-    for module in (
-        "fewset.classify.card",
-        "fewset.classify.classifier",
-        "fewset.data.images.importing",
-        "fewset.experiments.execute",
-        "fewset.report.page",
-        "matplotlib.pyplot",
-    ):
-        __import__(module)
-
-
-def run(words: Sequence[str], place: Path, seconds: float | None = None) -> float:
-    """Run a command in a process of its own; kill it after so many seconds. Returns how long it took."""
-    begin = time.monotonic()
-    process = os.fork()
-    if process == 0:
-        os._exit(_child(words, place))
-    if seconds is not None:
-        time.sleep(seconds)
-        os.kill(process, signal.SIGKILL)
-    _, status = os.waitpid(process, 0)
-    if os.WIFSIGNALED(status):
-        raise KilledError
-    if os.WEXITSTATUS(status) != 0:
-        raise AssertionError(f"fewset {' '.join(words)} ended with {status}: {(place / 'log').read_text()}")
-    return time.monotonic() - begin
-
-
-def _child(words: Sequence[str], place: Path) -> int:
-    os.environ["FEWSET_HOME"] = str(place / "home")
-    os.chdir(place)
-    log = os.open(place / "log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    sys.argv = ["fewset", *words]
-    from fewset.cli.app import main
-
-    try:
-        main()
-    except SystemExit as ending:
-        return ending.code if isinstance(ending.code, int) else 1
-    return 0
 
 
 def kill_and_compare(name: str, place: Path, folder: Path, kills: int, rng: Random) -> Iterator[list[float]]:
