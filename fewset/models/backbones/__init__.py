@@ -11,6 +11,7 @@ Some heads compare maps: what a backbone makes of an image before it pools its p
 backbone that can give them has a method `maps` and a module `pool` (`MapBackbone`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from jaxtyping import Float
@@ -21,14 +22,14 @@ from fewset.runtime.registry import Registered, Registry
 BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
 
 
-class MapBackbone(nn.Module):
+class MapBackbone(nn.Module, ABC):
     """A backbone that pools maps, and gives them to heads that want them; `dim` is the number of channels."""
 
     pool: nn.Module
 
+    @abstractmethod
     def maps(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D h w"]:
         """What is pooled."""
-        raise NotImplementedError(f"{type(self).__name__} has no maps of {tuple(images.shape)}")
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         embedded: Tensor = self.pool(self.maps(images))
