@@ -45,6 +45,13 @@ _KILLS = """## Kills
 then lets them end. What they write is compared with an undisturbed run: the same files, the same bytes but
 for the times that are recorded, and nothing left over.
 """
+_RACES = """## Races
+
+`python -m tests.fuzz races` lets two processes loose on one place: two `--resume` of one run, two
+evaluations into one result, two first uses of a generated set, and a set that is deleted or replaced while a
+training reads it. Each command ends with the files of an undisturbed one, or refuses in one line. A test does
+the same.
+"""
 
 
 def make_page(directory: Path, check: bool = False) -> Path:
@@ -57,7 +64,7 @@ def reliability_page(directory: Path) -> str:
     fuzz, kills = read(FuzzRecord, directory / "fuzz.json"), read(KillRecord, directory / "kills.json")
     limits = {"seconds": fuzz.limit_seconds, "memory": fuzz.limit_bytes // 2**30}
     parts = [_PROMISES, _FUZZ.format(**limits), markdown_text(_fuzz_table(fuzz)), _KILLS]
-    return "\n".join([*parts, markdown_text(_kill_table(kills))])
+    return "\n".join([*parts, markdown_text(_kill_table(kills)), _RACES])
 
 
 def _fuzz_table(record: FuzzRecord) -> Table:
