@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,5 +47,6 @@ def make_special(path: Path, kind: str) -> None:
     elif kind == "device":
         path.symlink_to("/dev/zero")
     else:
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(os.path.relpath(path))  # the length of such names is limited
+        with socket.socket(socket.AF_UNIX) as server, tempfile.TemporaryDirectory() as short:
+            server.bind(f"{short}/s")  # the length of such names is limited
+            Path(short, "s").rename(path)
