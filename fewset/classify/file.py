@@ -164,6 +164,8 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
         if text is None:
             raise UserError(f"it has no description {_ENTRY!r}")
         table = parse_json(text)
+        if not isinstance(table, dict):
+            raise UserError(f"its description {_ENTRY!r} is not a table")
         if table.get("format") != FORMAT:
             raise UserError(
                 f"it has format {table.get('format')!r}, expected {FORMAT}, and was written by fewset "

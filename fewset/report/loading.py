@@ -29,6 +29,7 @@ _EPOCH: dict[str, tuple[type, ...]] = {
     "accuracy": _NUMBER,
     "val_accuracy": _NUMBER,
     "val_ci95": _NUMBER,
+    "seconds": _NUMBER,
     "best": (bool, NoneType),
 }
 

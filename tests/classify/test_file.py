@@ -100,6 +100,9 @@ def test_what_is_no_file_of_ours_is_refused_in_one_line(path: Path, tmp_path: Pa
     save_file({"weight": np.zeros(3)}, tmp_path / "other")
     with pytest.raises(UserError, match="it has no description"):
         FewShotClassifier.load(tmp_path / "other")
+    save_file({"weight": np.zeros(3)}, tmp_path / "other", metadata={"fewset.classifier": "1e9"})
+    with pytest.raises(UserError, match="is not a table"):
+        FewShotClassifier.load(tmp_path / "other")
     with pytest.raises(UserError, match="there is no file"):
         FewShotClassifier.load(tmp_path / "nowhere")
 

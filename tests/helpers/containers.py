@@ -169,7 +169,10 @@ def changed_npy(data: bytes, rng: Random) -> bytes:
     if isinstance(rng, Spared):
         return data
     (length,) = struct.unpack("<H", data[8:10])
-    header, body = ast.literal_eval(data[10 : 10 + length].decode()), data[10 + length :]
+    try:
+        header, body = ast.literal_eval(data[10 : 10 + length].decode("latin-1")), data[10 + length :]
+    except (SyntaxError, ValueError):  # damaged before, or of another version
+        return damaged(data, rng)
     kind = rng.randrange(4)
     if kind == 0:
         sides = [

@@ -294,7 +294,9 @@ def test_values_outside_zero_to_one_are_refused(make_run: MakeRun) -> None:
             load_result(make_run(f"run{place}", values))
 
 
-@pytest.mark.parametrize("line", ["{", "3", '{"loss": 1}', '{"epoch": 1, "loss": "low"}', ""])
+@pytest.mark.parametrize(
+    "line", ["{", "3", '{"loss": 1}', '{"epoch": 1, "loss": "low"}', '{"epoch": 1, "seconds": [1]}', ""]
+)
 def test_a_broken_line_of_the_metrics_is_named(make_run: MakeRun, line: str) -> None:
     run = make_run()
     lines = (run / "metrics.jsonl").read_text().splitlines()

@@ -171,9 +171,11 @@ def _part(file: ArrayFile) -> _Part:
         if values.ndim > 1:
             raise UserError(f"{file.path}: {column!r} is of shape {values.shape}, expected a list")
     if "count" in columns:
-        filled = int(columns["count"][0])
-        if not 0 < filled <= rows:
-            raise UserError(f"{file.path}: 'count' is {filled}, expected 1 to {rows}, the rows of {key!r}")
+        counts = columns["count"]
+        if counts.dtype.kind not in "iu" or not counts.size or not 0 < counts[0] <= rows:
+            found = f"{counts.tolist()[:1]} of type {counts.dtype}"
+            raise UserError(f"{file.path}: 'count' is {found:.80}, expected 1 to {rows}, the rows of {key!r}")
+        filled = int(counts[0])
         labels = labels[:filled]
         columns |= {column: columns[column][:filled] for column in ("split", "role") if column in columns}
     return _Part(file, key, shape[1], labels, columns)

@@ -23,6 +23,7 @@ from fewset.runtime.reading import read_json
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
 _STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
+_MOST_PIXELS = 4096  # a side of what a network takes
 _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt crops nothing
 
 
@@ -57,7 +58,7 @@ def read_preprocessing(path: Path) -> Preprocessing:
         raise UserError(f"{file} says do_resize = false, but images of all sizes come; set it, and size")
     try:
         values = _values(settings)
-    except (KeyError, OSError, TypeError, ValueError) as error:
+    except (ArithmeticError, KeyError, OSError, TypeError, ValueError) as error:
         raise UserError(
             f"{file} is not understood ({error!r}); expected size, image_mean and image_std as the "
             "processors of ViT, CLIP, SigLIP, DINOv2 and ConvNeXt write them"
@@ -67,6 +68,9 @@ def read_preprocessing(path: Path) -> Preprocessing:
 
 def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
     (height, width), resize = _sizes(settings)
+    for pixels in (height, width, *(resize if isinstance(resize, tuple) else (resize,))):
+        if type(pixels) is not int or not 0 < pixels <= _MOST_PIXELS:
+            raise ValueError(f"a side of {pixels!r:.50} pixels")
     normalised = settings.get("do_normalize", True)
     return {
         "height": height,
@@ -75,12 +79,15 @@ def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
         "mean": _channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
         "std": _channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
         "resample": settings.get("resample", BILINEAR),
-        "scale": settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0,
+        "scale": float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0,
     }
 
 
-def _sizes(settings: Mapping[str, Any]) -> tuple[tuple[int, int], int | tuple[int, int]]:
-    """Height and width of the crop, and what the image is resized to before; old files have bare numbers."""
+def _sizes(settings: Mapping[str, Any]) -> tuple[tuple[Any, Any], Any]:
+    """Height and width of the crop, and what the image is resized to before, as the file has them.
+
+    Old files have bare numbers.
+    """
     kind = settings.get("image_processor_type") or settings.get("feature_extractor_type") or ""
     convnext = "ConvNext" in kind or "crop_pct" in settings
     crops = settings.get("do_center_crop", "crop_size" in settings) and not convnext

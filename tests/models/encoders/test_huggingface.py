@@ -199,6 +199,10 @@ def test_code_beside_a_model_is_never_run(tmp_path: Path) -> None:
             "does not hold the settings of an image processor",
         ),
         (lambda path: resize(path, 40), "does not embed an image of 40 x 40 pixels"),
+        (lambda path: resize(path, [32]), r"a side of \[32\] pixels"),
+        (lambda path: resize(path, 10**9), "a side of 1000000000 pixels"),
+        (lambda path: change(path, image_mean=[10**400, 0, 0]), "int too large to convert to float"),
+        (lambda path: change(path, rescale_factor="x"), "could not convert string to float"),
         (lambda path: drop(path, "layernorm.weight"), "lack layernorm.weight"),
     ],
 )
@@ -210,9 +214,12 @@ def test_what_is_wrong_is_said_in_one_line(spoil: Any, message: str, tmp_path: P
     assert "\n" not in str(caught.value)
 
 
-def resize(path: Path, size: int) -> None:
-    settings = json.loads((path / SETTINGS).read_text())
-    write_json(path / SETTINGS, {**settings, "size": {"height": size, "width": size}})
+def resize(path: Path, size: Any) -> None:
+    change(path, size={"height": size, "width": size})
+
+
+def change(path: Path, **changes: Any) -> None:
+    write_json(path / SETTINGS, json.loads((path / SETTINGS).read_text()) | changes)
 
 
 def drop(path: Path, name: str) -> None:
