@@ -139,8 +139,8 @@ def classify(
 @options_of(_measure)
 def serve(
     uploads: Annotated[int, typer.Option(min=10, help="Photos that are uploaded all at once.")] = 100,
-    width: Annotated[int, typer.Option(min=20, help="Pixels across such a photo.")] = 4000,
-    height: Annotated[int, typer.Option(min=15, help="Pixels down such a photo.")] = 3000,
+    width: Annotated[int, typer.Option(min=20, help="Pixels across such a photo.")] = 6600,
+    height: Annotated[int, typer.Option(min=15, help="Pixels down such a photo.")] = 5000,
     requests: Annotated[int, typer.Option(min=1, help="Questions about new photos.")] = 1000,
     clients: Annotated[int, typer.Option(min=1, help="That ask at a time.")] = 64,
     **shared: Any,
