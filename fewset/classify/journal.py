@@ -135,6 +135,7 @@ def _whole(line: bytes) -> bool:
     """Whether a line is all of an answer; what was damaged since is answered anew, with all that follows."""
     try:
         row = parse_json(line.decode())
+        json.dumps(row, ensure_ascii=False).encode(errors="surrogateescape")  # a file takes its names
     except ValueError:
         return False
     answer = isinstance(row, dict) and all(

@@ -56,10 +56,14 @@ class Learned:
         self, features: Float[np.ndarray, "m D"], together: bool = False
     ) -> Float[np.ndarray, "m N"]:
         """Of each row for each class; `together`, the rows help to classify each other."""
-        if not together:
-            return self.linear.probabilities(features)
-        rows, support = (prepared(part, self.linear.power) for part in (features, self.support.features))
-        return probabilities_together(rows, support, self.support.labels)
+        if together:
+            rows, support = (prepared(part, self.linear.power) for part in (features, self.support.features))
+            found = probabilities_together(rows, support, self.support.labels)
+        else:
+            found = self.linear.probabilities(features)
+        if not np.isfinite(found).all():
+            raise UserError("the classifier is damaged: its probabilities are no numbers; fit it anew")
+        return found
 
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuse an encoder that did not make the rows that this was fitted on."""

@@ -30,6 +30,7 @@ BILINEAR, BICUBIC = FILTERS["bilinear"], FILTERS["bicubic"]
 
 _MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV"}
 _MODES_OF_16_BITS = {"I;16", "I;16L", "I;16B", "I;16N"}
+_MOST_PIXELS = 4096  # a side of what a network takes
 _LONGEST = (
     8  # times the shorter side: what is beyond is cut off before resizing, or memory would be unbounded
 )
@@ -58,6 +59,8 @@ class Preprocessing:
                 f"the crop is {self.height} x {self.width} pixels, but images are resized to {self.resize}: "
                 "expected a crop of at least 1 pixel that is no larger"
             )
+        if max(self._least) > _MOST_PIXELS:
+            raise UserError(f"images are resized to {self.resize} pixels, expected {_MOST_PIXELS} at most")
         if self.resample not in FILTERS.values():
             raise UserError(
                 f"the resampling filter is {self.resample!r}, expected Pillow's number of it, 0 to 5"

@@ -25,8 +25,10 @@ _MISMATCH = object()
 _LARGEST = int(sys.float_info.max)
 
 
-def parse(kind: type[_Config], table: Mapping[str, Any], where: str = "", what: str = "recipe") -> _Config:
+def parse(kind: type[_Config], table: object, where: str = "", what: str = "recipe") -> _Config:
     """A dataclass from a table of plain values; `where` names the table, `what` the whole that it is in."""
+    if not isinstance(table, Mapping):
+        raise UserError(f"the {what} is {shortened(repr(table))}, expected a table")
     hints = _hints(kind)
     table = _with_new_names(kind, table, where, what)
     for key in table:

@@ -7,11 +7,13 @@ is damage like any other.
 import json
 import os
 import tomllib
+from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 _LARGEST_TEXT = 2**28
+_DEEPEST = 100  # tables and lists within each other
 
 
 class NotRegular(OSError):  # noqa: N818
@@ -53,7 +55,7 @@ def read_json(path: Path) -> Any:
 def parse_json(text: str) -> Any:
     """The value of a JSON text; `ValueError` whatever is wrong with it."""
     try:
-        return json.loads(text)
+        return _not_too_deep(json.loads(text))
     except RecursionError:
         raise ValueError("it nests too deeply") from None
 
@@ -61,6 +63,21 @@ def parse_json(text: str) -> Any:
 def parse_toml(text: str) -> dict[str, Any]:
     """The table of a TOML text; `ValueError` whatever is wrong with it."""
     try:
-        return tomllib.loads(text)
+        table: dict[str, Any] = _not_too_deep(tomllib.loads(text))
+        return table
     except RecursionError:
         raise ValueError("it nests too deeply") from None
+
+
+def _not_too_deep(value: Any) -> Any:
+    """The value; what nests deeper than any of our files could be read, but perhaps not written again."""
+    level, depth = [value], 0
+    while level := [item for each in level for item in _items(each)]:
+        depth += 1
+        if depth > _DEEPEST:
+            raise RecursionError
+    return value
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

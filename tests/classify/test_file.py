@@ -185,6 +185,15 @@ def test_tensors_that_do_not_fit_are_refused(path: Path, name: str, value: np.nd
     assert "\n" not in str(caught.value)
 
 
+def test_probabilities_that_are_no_numbers_are_refused(path: Path) -> None:
+    with safe_open(path, "numpy") as file:
+        metadata = file.metadata()
+    save_file(load_file(path) | {"weight": np.full((96, 3), 1e308)}, path, metadata=metadata)
+    loaded = FewShotClassifier.load(path, encoder=TinyEncoder())
+    with pytest.raises(UserError, match="its probabilities are no numbers; fit it anew"):
+        loaded.predict_proba(np.full((2, 96), 1e9))
+
+
 @pytest.mark.parametrize(
     "name", ["..", ".", "a/b", "a\\b", "", " a", "a.", "NUL", "con.txt", "a:b", "a\nb", "é" * 101]
 )

@@ -309,6 +309,19 @@ def test_a_stopped_run_goes_on_to_the_same_files(
     assert not list(Path().glob("*.partial*"))
 
 
+def test_a_name_that_no_file_takes_is_asked_again(
+    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    succeed("predict", classifier, inbox, "--csv", "whole.csv")
+    stop_after(1, monkeypatch)
+    assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
+    heading, first, *others = Path("a.csv.partial").read_bytes().splitlines(keepends=True)
+    damaged = json.dumps(json.loads(first) | {"file": "\ud800"}).encode() + b"\n"
+    Path("a.csv.partial").write_bytes(b"".join([heading, damaged, *others]))
+    succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")
+    assert Path("a.csv").read_bytes() == Path("whole.csv").read_bytes()
+
+
 def test_another_run_does_not_go_on(
     classifier: Path, photos: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

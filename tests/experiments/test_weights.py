@@ -91,6 +91,11 @@ def test_an_unknown_format_is_refused(version: object, tmp_path: Path) -> None:
         load(changed(tmp_path / "weights", SMALL, {}, format=version))
 
 
+def test_a_model_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the recipe is 3, expected a table"):
+        load(changed(tmp_path / "weights", SMALL, {}, model=3))
+
+
 def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(b"not weights at all")
     with pytest.raises(UserError, match="not a weights file"):

@@ -11,6 +11,8 @@ from tests.helpers.damage import Spared
 
 FUZZED = "home/sets/fuzzed", "home/features/fuzzed"
 """Where `fewset data import … --name fuzzed` may write."""
+GENERATED = "home/sets/strokes", "home/sets/glyphs"
+"""The sets that whatever names them first makes."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.case import Case, Ending
+from tests.fuzz.case import GENERATED, Case, Ending
 from tests.fuzz.room import Room
 
 ACCEPTED, REFUSED = "accepted", "refused"
@@ -78,7 +78,8 @@ _KNOWN_PROGRAMS = "git", "fc-list"  # the commit of a record; the fonts of matpl
 
 def judge(room: Room, case: Case, watch: Watch) -> Verdict:
     """Run a case and say what is wrong."""
-    before, given = room.snapshot(case.owns), set(room.work.rglob("*.partial"))
+    owned = (*case.owns, *GENERATED)
+    before, given = room.snapshot(owned), set(room.work.rglob("*.partial"))
     watch.seen.clear()
     begin = time.monotonic()
     watch.on = True
@@ -91,7 +92,7 @@ def judge(room: Room, case: Case, watch: Watch) -> Verdict:
     problem = _problem(ending, case)
     if problem is None and watch.seen:
         problem = "outside", "\n".join(watch.seen[:20])
-    after = room.snapshot(case.owns)
+    after = room.snapshot(owned)
     if problem is None and after != before:
         changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
         problem = "changed", "\n".join(changed[:20])

@@ -28,6 +28,9 @@ def test_what_nests_too_deeply_is_an_error_like_others(tmp_path: Path) -> None:
     for parse, text in ((parse_json, deep), (parse_toml, f"a = {deep}")):
         with pytest.raises(ValueError, match="nests too deeply"):
             parse(text)
+    assert parse_json("[" * 100 + "]" * 100)
+    with pytest.raises(ValueError, match="nests too deeply"):  # it could be read, but not written again
+        parse_json("[" * 300 + "]" * 300)
     (tmp_path / "latin").write_bytes(b'"\xff"')
     with pytest.raises(ValueError, match="decode"):
         read_json(tmp_path / "latin")

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 from jaxtyping import Float32
 
+from fewset.data.features.hdf5_heaps import check_heaps
 from fewset.runtime.arrays import array_in, read_header
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
@@ -56,8 +57,12 @@ class _Hdf5:
                 raise ValueError(
                     f"it claims {dataset.nbytes} bytes, more than the limit of {_LARGEST_COLUMN}"
                 )
+            if dataset.dtype.kind == "O":
+                check_heaps(self.path)
             if h5py.check_string_dtype(dataset.dtype) is not None:
                 return np.asarray(dataset.asstr()[()], dtype=str)
+            if dataset.dtype.kind == "O":
+                raise TypeError("its values are lists or references")
             return np.asarray(dataset[()])
 
     def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:

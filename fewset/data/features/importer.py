@@ -170,6 +170,8 @@ def _part(file: ArrayFile) -> _Part:
     for column, values in columns.items():
         if values.ndim > 1:
             raise UserError(f"{file.path}: {column!r} is of shape {values.shape}, expected a list")
+        if values.dtype.kind not in "biufU":
+            raise UserError(f"{file.path}: {column!r} is of type {values.dtype}, expected numbers or text")
     if "count" in columns:
         counts = columns["count"]
         if counts.dtype.kind not in "iu" or not counts.size or not 0 < counts[0] <= rows:

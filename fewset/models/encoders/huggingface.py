@@ -23,7 +23,6 @@ from fewset.runtime.reading import read_json
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
 _STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
-_MOST_PIXELS = 4096  # a side of what a network takes
 _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt crops nothing
 
 
@@ -69,8 +68,8 @@ def read_preprocessing(path: Path) -> Preprocessing:
 def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
     (height, width), resize = _sizes(settings)
     for pixels in (height, width, *(resize if isinstance(resize, tuple) else (resize,))):
-        if type(pixels) is not int or not 0 < pixels <= _MOST_PIXELS:
-            raise ValueError(f"a side of {pixels!r:.50} pixels")
+        if type(pixels) is not int:
+            raise TypeError(f"a side of {pixels!r:.50} pixels")
     normalised = settings.get("do_normalize", True)
     return {
         "height": height,

@@ -243,6 +243,7 @@ def _forbid_features(read: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
         ({"role": ["train"] * 60}, r"'role' is of shape \(60,\), expected 61 values"),
         ({"role": ["training"] * 61}, r"'role' holds 'training', expected one of train"),
         ({"role": np.zeros((ROWS, 2))}, r"'role' is of shape \(61, 2\), expected a list"),
+        ({"role": np.zeros(ROWS, dtype=[("a", "f4")])}, r"'role' is of type \[.*\], expected numbers"),
         ({"count": [62]}, r"'count' is \[62\] of type int64, expected 1 to 61"),
         ({"count": ["=1+1"]}, r"'count' is \['=1\+1'\] of type <U4, expected 1 to 61"),
         ({"count": np.zeros(0, dtype=int)}, r"'count' is \[\] of type int64, expected 1 to 61"),

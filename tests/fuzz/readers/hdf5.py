@@ -77,6 +77,8 @@ def _writable(value: Any) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind == "M":
         return array.astype("i8")
+    if array.dtype.kind == "O":  # a number of any length
+        return array.astype(str)
     if array.dtype.kind == "U":
         texts = [text.replace("\0", "").encode("utf-8", "replace").decode() for text in array.ravel()]
         return np.array(texts, dtype=f"U{max(map(len, texts), default=0) or 1}").reshape(array.shape)

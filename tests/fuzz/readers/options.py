@@ -119,7 +119,9 @@ def odd_path(room: Room, rng: Random) -> str:
     if rng.random() < 0.6:
         rng.choice(make)()
         ends = ("", "/", "/x", "/x/y")
-        return rng.choice((place.name + rng.choice(ends), "run", "feat.toml", str(room.runs / "feat")))
+        return rng.choice(
+            (place.name + rng.choice(ends), "run", "feat.toml")
+        )  # copies: what is named may be written
     text = odd_words(rng)
     return text if not text.startswith("/") and ".." not in text else "x"
 
