@@ -100,7 +100,7 @@ def _build(
         return part(**given, **checked)
     except UserError:
         raise
-    except (ArithmeticError, RuntimeError, ValueError) as error:
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
         if not options:
             raise
         said = f"{' '.join(str(error).split()):.200}"

@@ -59,3 +59,9 @@ def test_a_model_on_features_needs_their_size() -> None:
     with pytest.raises(UserError, match=r"backbone_options.dim is not given"):
         build_model(ModelConfig(backbone="features"))
     assert build_model(ModelConfig(backbone="features", backbone_options={"dim": 7})).dim == 7
+
+
+def test_a_size_that_no_tensor_has_is_refused_in_one_line() -> None:
+    with pytest.raises(UserError, match="cannot be made with backbone_options") as caught:
+        build_model(ModelConfig(backbone_options={"dim": 2**70}))
+    assert "\n" not in str(caught.value)
