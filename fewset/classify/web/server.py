@@ -4,7 +4,6 @@ import errno
 import json
 import secrets
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from fewset.runtime.errors import UserError
 
 PAGE = Path(__file__).parent / "page"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_TURN_SECONDS = 5e-4  # of a thread: the one that embeds must not wait long for those that speak with clients
 HEADERS_SECONDS = 15.0
 """Within which a client that is connected must have asked for something."""
 
@@ -120,12 +118,9 @@ def run(
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     server = http_server(application(bench, queue, host=host, token=token, label_studio=label_studio))
     ready(_address(host, listening.getsockname()[1], token))
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN_SECONDS)
     try:
         server.run(sockets=[listening])
     finally:
-        sys.setswitchinterval(before)
         queue.close()
 
 
