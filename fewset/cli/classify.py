@@ -35,7 +35,7 @@ def fit(
         Path,
         typer.Argument(
             help="A folder with a folder of photos for each class, a zip file of that, or a CSV file with "
-            "the columns path and label."
+            "the columns path and label, and group for photos that belong together."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as my.fewset.")],
