@@ -322,7 +322,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes = np.asarray(labels)
         lost = set(classes.tolist()) - set(classes[good].tolist())
         if lost:
-            raise UserError(f"no photo of {sorted(lost)[0]!r} can be read; mend one, or leave the class out")
+            label = sorted(lost)[0]
+            first = rows[classes.tolist().index(label)]
+            raise UserError(
+                f"no photo of {label!r} can be read ({first.name}: {first.problem}); mend one, or leave the "
+                "class out"
+            )
         return support_of_photos([rows[number] for number in good], classes[good])
 
     def _rows(self, X: Any, reset: bool) -> Float32[np.ndarray, "m D"]:  # noqa: N803

@@ -115,6 +115,11 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
         photos = [Photo(name, partial(read_photo, path.parent / name), group) for name, _, group in rows]
         yield photos, [label for _, label, _ in rows]
         return
+    if not path.exists():
+        raise UserError(
+            f"{path} does not exist; expected a folder with a folder a class, a zip file of that, or a CSV "
+            "file"
+        )
     with open_source(path) as source:
         found = entries(source)
         warn_of_left_out(source)
@@ -131,6 +136,12 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
             )
         photos = [Photo(entry.file, partial(source.read, entry.file)) for entry in found]
         yield photos, [entry.class_name for entry in found]
+
+
+def check_no_photo(path: Path) -> None:
+    """Refuse to write over a photo."""
+    if path.suffix.lower() in SUFFIXES:
+        raise UserError(f"{path} has the name of a photo, which must not be lost; choose another name")
 
 
 def read_photo(path: str | Path) -> bytes:

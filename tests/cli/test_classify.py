@@ -565,6 +565,9 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
             "bad.csv is read and cannot be written too",
         ),
         (["fit", "bad.csv", "-o", "bad.csv"], "bad.csv is read and cannot be written too"),
+        (["fit", "photos", "-o", "photos/grass/0.png"], "0.png has the name of a photo"),
+        (["fit", "photos", "-o", "a", "--card", "a.JPG"], "a.JPG has the name of a photo"),
+        (["predict", "my.fewset", "photos", "--csv", "photos/grass/0.png"], "0.png has the name of a photo"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
