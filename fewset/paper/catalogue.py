@@ -18,7 +18,7 @@ from fewset.tasks.spec import TaskSpec
 ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
 BENCHMARKED = ("MatchNet", "SimpleShot", *ADAPTED)
 SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
-HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
+_HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
 
 
 def benchmark(_: StudyRunner) -> Plan:
@@ -117,7 +117,7 @@ def generalised(_: StudyRunner) -> Plan:
             PlannedNumber(
                 method,
                 column,
-                PlannedRun(method.lower(), shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
+                PlannedRun(method.lower(), shot, "held-out", (f"data.hold_out={_HELD_OUT}",)),
                 panel=f"{shot}-shot learning",
                 setting="generalised",
                 score=score,

@@ -90,12 +90,11 @@ class PretrainConfig:
             )
 
 
-Teacher = Callable[[Tensor], Tensor]
-"""Normalised images (B, 3, H, W) to logits of the classes of the train split."""
-
-
 class Pretraining:
-    """The backbone with a softmax layer over the classes of the train split."""
+    """The backbone with a softmax layer over the classes of the train split.
+
+    `teachers` make logits of these classes from normalised images (B, 3, H, W).
+    """
 
     title = "pre-training"
 
@@ -105,7 +104,7 @@ class Pretraining:
         items: TrainingItems,
         config: PretrainConfig,
         seed: int,
-        teachers: Sequence[Teacher] = (),
+        teachers: Sequence[Callable[[Tensor], Tensor]] = (),
     ) -> None:
         self.trained, self.config, self.seed, self.teachers = model, config, seed, teachers
         self.images, self.train, self.val = items.images, items.train, items.val

@@ -36,7 +36,7 @@ from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
 from fewset.data.features.table import SETUPS, FeatureTable, Setup
-from fewset.evaluation.class_means import class_means, device_of
+from fewset.evaluation.class_means import device_of, training_means
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.models.heads.prototype import PrototypeHead
@@ -50,7 +50,7 @@ from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 
 TOP = (1, 5)
-METRICS = ("unseen", "all", "all_with_prior")
+MEASURES = ("unseen", "all", "all_with_prior")
 PRIORS = tuple(number / 10 for number in range(1, 10))
 
 _CHUNK_NUMBERS = 2**21  # numbers of features, or of scores, at once: 8 MB
@@ -136,8 +136,8 @@ def evaluate_low_shot(
     """
     accuracies = _accuracies(model, table, spec, (prior,), setup, chunk)
     return {
-        f"top{top}_{metric}": Score.of(accuracies[:, place, column].astype(np.float32))
-        for column, metric in enumerate(METRICS)
+        f"top{top}_{measure}": Score.of(accuracies[:, place, column].astype(np.float32))
+        for column, measure in enumerate(MEASURES)
         for place, top in enumerate(TOP)
     }
 
@@ -206,7 +206,7 @@ def _seen_means(
 ) -> Float[Tensor, "S D"]:
     """The means of the seen classes; several processes each read the rows of a part of the classes."""
     begin, end = distributed.shard(len(seen), 1)
-    return distributed.all_gather_rows(class_means(model, table, seen[begin:end], chunk), len(seen), 1)
+    return distributed.all_gather_rows(training_means(model, table, seen[begin:end], chunk), len(seen), 1)
 
 
 def _shot_means(
