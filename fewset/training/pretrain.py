@@ -14,7 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import AREA, Area, rotate
-from fewset.evaluation.scoring import evaluate_selection
+from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.scoring import score_tasks
 from fewset.models.losses import distillation_loss
 from fewset.models.model import FewShotModel
 from fewset.runtime.devices import Precision
@@ -185,7 +186,9 @@ class Pretraining:
             tasks=self.config.validation_tasks,
             seed=self.seed,
         )
-        return evaluate_selection(self.model, self.images, self.val, spec)
+        features = embed_images(self.model, self.images.images, self.val.rows)
+        with evaluating(self.model) as model:
+            return score_tasks(model, features, self.val.index, spec)
 
     def _batch(self, epoch: int, within: int, part: Part = WHOLE) -> np.ndarray:
         if epoch != self._epoch:
