@@ -226,8 +226,8 @@ def write_features(
                 if strange is not None:
                     row = (file.tell() - begin) // (dim * 4) + strange
                     raise UserError(
-                        f"the features of row {row} from {source} are NaN, infinite or too large for float32; "
-                        "make them anew, or leave it out"
+                        f"the features of row {row} from {source} are NaN, infinite or too large for "
+                        "float32; make them anew, or leave it out"
                     )
                 file.write(np.ascontiguousarray(piece, dtype="<f4").data)
             written = (file.tell() - begin) // (dim * 4)
