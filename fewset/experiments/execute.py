@@ -43,7 +43,7 @@ from fewset.training.step_parts import check_parts
 
 Kind = Literal["pretrain", "train"]
 
-CPU = torch.device("cpu")
+_CPU = torch.device("cpu")
 
 
 def execute(
@@ -166,7 +166,7 @@ def _finished_result(out: Path, recipe: Recipe, device: str, echo: Callable[[str
     return result
 
 
-def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage:
+def stage_for(recipe: Recipe, beside: Path, device: torch.device = _CPU) -> Stage:
     """The stage of training that a recipe describes; `beside` is where it looks for initial weights."""
     recipe = with_dim(recipe)
     data = open_data(recipe.model, recipe.data.set)

@@ -15,9 +15,9 @@ from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 
 # Methods as tables call them; their recipes have the same names in small letters.
-ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
-BENCHMARKED = ("MatchNet", "SimpleShot", *ADAPTED)
-SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
+_ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
+_BENCHMARKED = ("MatchNet", "SimpleShot", *_ADAPTED)
+_SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
 _HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
 
 
@@ -27,8 +27,8 @@ def benchmark(_: StudyRunner) -> Plan:
         "Few-shot classification",
         tuple(
             PlannedNumber(method, column, PlannedRun(method.lower(), shot))
-            for method in BENCHMARKED
-            for column, shot in SHOTS.items()
+            for method in _BENCHMARKED
+            for column, shot in _SHOTS.items()
         ),
         corner="method",
     )
@@ -51,9 +51,9 @@ def ways(_: StudyRunner) -> Plan:
                 panel=f"{shot}-shot, trained {trained}-way",
                 tasks={"way": way},
             )
-            for shot in SHOTS.values()
+            for shot in _SHOTS.values()
             for trained, query in ((5, 15), (20, 5))
-            for method in ADAPTED
+            for method in _ADAPTED
             for way in (5, 10, 15, 20)
         ),
         corner="method",
@@ -96,7 +96,7 @@ def transductive(runner: StudyRunner) -> Plan:
                 setting="transductive" if variant else "standard",
                 options={"variant": variant} if variant else {},
             )
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
             for row, (run, variant) in rows(shot).items()
         ),
         corner="method",
@@ -122,7 +122,7 @@ def generalised(_: StudyRunner) -> Plan:
                 setting="generalised",
                 score=score,
             )
-            for shot in SHOTS.values()
+            for shot in _SHOTS.values()
             for method in ("ProtoNet", "FEAT")
             for column, score in scores.items()
         ),
@@ -232,7 +232,7 @@ def adaptation(_: StudyRunner) -> Plan:
         tuple(
             PlannedNumber(row, column, PlannedRun("feat", shot), score=score)
             for row, score in (("Pre-Adapt", "before"), ("Post-Adapt", ""))
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
         ),
         corner="embeddings",
     )
@@ -284,7 +284,7 @@ def similarity(_: StudyRunner) -> Plan:
         tuple(
             PlannedNumber(row, column, PlannedRun("feat", shot, *changed))
             for row, changed in rows.items()
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
         ),
         corner="similarity",
         notes=("Cosines are divided by a temperature of 0.1, distances by that of the recipe.",),
@@ -304,7 +304,7 @@ def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual:
                 ),
             )
             for value in values
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
         ),
         corner=corner,
     )

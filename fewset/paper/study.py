@@ -18,7 +18,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from fewset.runtime.parsing import read_record
 
-FORMAT = 2
+_FORMAT = 2
 
 Style = Literal["table", "lines"]
 
@@ -122,7 +122,7 @@ class Study:
     command: str
     numbers: tuple[Number, ...]
     notes: tuple[str, ...]
-    format: int = FORMAT
+    format: int = _FORMAT
 
     def __post_init__(self) -> None:
         _check(self)
@@ -169,7 +169,7 @@ def read_study(path: Path) -> Study:
     """Read and check a study file."""
     if not path.exists():
         raise UserError(f"there is no study file {path}; the command of the study writes it")
-    return read_record(Study, path, "study", FORMAT, partial(_broken, path))
+    return read_record(Study, path, "study", _FORMAT, partial(_broken, path))
 
 
 def _check(study: Study) -> None:

@@ -14,7 +14,7 @@ from fewset.report.figures import COLOURS, FAINT, INK, LINES, MARKERS, WIDTH, co
 from fewset.report.tables import Estimate, text_of
 from fewset.runtime.errors import UserError
 
-Numbers = Callable[[str, str, str], Estimate | None]
+_Numbers = Callable[[str, str, str], Estimate | None]
 """Panel, row and column to a number."""
 
 OWN, CITED = "D", "^"  # the marks of the paper's numbers
@@ -187,7 +187,7 @@ def _limits(study: Study, band: Band, column: str) -> tuple[float, float]:
     return middle - 0.9 * width, middle + 0.9 * width  # room for the numbers above the outermost dots
 
 
-def _ends(study: Study, numbers: Numbers, panel: str, column: str) -> list[float]:
+def _ends(study: Study, numbers: _Numbers, panel: str, column: str) -> list[float]:
     """Where the intervals of a column end, in percent."""
     found = [number for row in study.rows if (number := numbers(panel, row, column))]
     return [100 * (number.mean + side * (number.ci95 or 0)) for number in found for side in (-1, 1)]
