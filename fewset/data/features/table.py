@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
-from fewset.runtime.arrays import read_array, read_header
+from fewset.runtime.arrays import check_numbers, read_array, read_header
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
 from fewset.runtime.reading import open_file
@@ -301,9 +301,7 @@ def _check(path: Path, manifest: dict[str, Any], rows: np.ndarray) -> int:
     if (shape, by_column, dtype) != (expected, False, np.dtype(np.float32)) or length != 4 * len(rows) * dim:
         raise ValueError(f"features of shape {shape} and type {dtype}, expected {expected} and float32")
     for name, limit in (("label", classes), ("role", len(ROLES))):
-        column = rows[name]
-        if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limit:
-            raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")
+        check_numbers(rows[name], limit, name)
     if not len(manifest["unseen"]) == len(manifest["setups"]) == classes:
         raise ValueError(f"{classes} classes, but other numbers of splits and setups")
     return offset

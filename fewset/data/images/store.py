@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
-from fewset.runtime.arrays import read_array
+from fewset.runtime.arrays import check_numbers, read_array
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
 from fewset.runtime.locks import in_turn
@@ -321,8 +321,7 @@ def _arrays(path: Path, manifest: dict[str, Any]) -> tuple[dict[str, np.ndarray]
         "origin": count,
     }
     for name, column in columns.items():
-        if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limits[name]:
-            raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limits[name]}")
+        check_numbers(column, limits[name], name)
     return {"label": columns["label"], "split": columns["split"], **columns}, images
 
 
