@@ -64,7 +64,8 @@ def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., N
                     rich_help_panel=f"Options of the setting {name}",
                 )
                 kind = bool | None if hints[field.name] is bool else str | None
-                own.append(_keyword(field.name, Annotated[kind, option]))
+                parameter = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY)
+                own.append(parameter.replace(default=None, annotation=Annotated[kind, option]))
 
     def command(**words: Any) -> None:
         options = {field.name: words.pop(field.name) for field in own}
@@ -74,10 +75,6 @@ def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., N
     command.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
     command.__doc__ = function.__doc__
     return command
-
-
-def _keyword(name: str, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _words(default: Any) -> str:
