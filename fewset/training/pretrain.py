@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from fewset.data.images.augmentation import AREA, Area, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
@@ -23,7 +24,6 @@ from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.averaging import follow
 from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
@@ -124,7 +124,7 @@ class Pretraining:
         self.model: FewShotModel = model
         self.module = nn.ModuleDict(parts)
         if config.average:
-            average = follow(self.module, self.optimiser, config.average)
+            average = _follow(self.module, self.optimiser, config.average)
             self.model = average.module["model"]  # type: ignore[index]
             self.module = nn.ModuleDict({**parts, "average": average})
         self.epochs = config.epochs
@@ -196,6 +196,18 @@ class Pretraining:
             self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
         first, last = (within * self.batch + place for place in part.bounds(self.batch))
         return self._order[first:last]
+
+
+def _follow(model: nn.Module, optimiser: torch.optim.Optimizer, decay: float) -> AveragedModel:
+    """The exponential moving average of a model over the optimiser's steps, its first being a copy.
+
+    After each step it is `decay` times what it was plus the rest of what the model is. So are the statistics
+    of BatchNorm: those of the last epochs, by the same weights. It is a module, so a checkpoint holds it.
+    """
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)  # type: ignore[no-untyped-call]
+    average.requires_grad_(False)
+    optimiser.register_step_post_hook(lambda *_: average.update_parameters(model))
+    return average
 
 
 def _accuracy(logits: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]) -> Float[Tensor, ""]:
