@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
@@ -24,6 +25,9 @@ from fewset.runtime.errors import UserError
 
 PANEL = "Experiments"
 commands = typer.Typer()
+# The names of the files, which takes no import: help is quick.
+_FILES = iter_modules([str(Path(__file__).parents[1] / "evaluation" / "protocols")])
+_SETTINGS = ", ".join(module.name.replace("_", "-") for module in _FILES)
 
 
 class SettingCommand(TyperCommand):
@@ -104,8 +108,7 @@ def evaluate(
     setting: Annotated[
         str | None,
         typer.Option(
-            help="The protocol: standard, ways, transductive, generalised, cross-domain, low-shot (for a run "
-            "on a table of features), or one of a plugin. `--setting NAME --help` shows its options."
+            help=f"The protocol: {_SETTINGS}, or one of a plugin. `--setting NAME --help` shows its options."
         ),
     ] = None,
     device: DeviceOption = "auto",
