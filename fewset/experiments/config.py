@@ -177,7 +177,7 @@ _NOT_OF_MAML = {
 _NOT_OF_FEATURES = {
     "data": ("domain", "hold_out"),
     "model": ("maml", "test_time_flip", "scales", "feature_transform"),
-    "train": ("init", "augment", "rotation_classes", *_FROZEN),
+    "train": ("init", "augment", "rotation_classes", *_FROZEN, "precision"),
     "evaluate": ("split", "way", "query"),
 }
 

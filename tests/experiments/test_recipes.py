@@ -526,6 +526,7 @@ def test_an_unknown_recipe_gets_the_closest_ones_not_all() -> None:
         ),
         ('[train]\ninit = "pre"\naugment = ["flip"]', "sets train.init, train.augment:"),
         ("[train]\nfreeze_batchnorm = true", "sets train.freeze_batchnorm:"),
+        ('[train]\nprecision = "bfloat16"', "sets train.precision:"),
         (
             '[train]\n[evaluate]\nsplit = "val"\nway = 3\nquery = 2',
             "evaluate.split, evaluate.way, evaluate.q",
