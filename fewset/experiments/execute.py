@@ -22,7 +22,7 @@ from fewset.experiments.initial import (
 )
 from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
-from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
+from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, RunState
 from fewset.experiments.teachers import load_teachers
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
@@ -142,7 +142,7 @@ def _divided(parts: int, processes: int) -> str:
     )
 
 
-def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
+def _resumed_state(run: RunDirectory, recipe: Recipe) -> RunState:
     """The state of a run to go on with, which must be one of the same recipe, on the same data."""
     file = run.path / RECIPE
     if run.state != "new" and not (file.exists() and read_recipe(file) == recorded_recipe(recipe)):

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from fewset.paper.study import Number, Study
+from fewset.paper.study import Study, StudyNumber
 from fewset.report.figures import COLOURS, FAINT, INK, LINES, MARKERS, WIDTH, colour_of, style
 from fewset.report.tables import Estimate, text_of
 from fewset.runtime.errors import UserError
@@ -250,7 +250,7 @@ def _chance(study: Study, panel: str) -> list[tuple[int, float]]:
     ]
 
 
-def _curve(axes: Axes, number: Number, place: int) -> None:
+def _curve(axes: Axes, number: StudyNumber, place: int) -> None:
     try:
         curve, scores = number.result.fields["curve"], number.result.scores
         # Infinite constants are written as "inf" and "-inf", which `float` reads.
