@@ -130,14 +130,15 @@ def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
     def beside(cells: Sequence[Any], cell: Any) -> tuple[Any, ...]:
         return *cells[:place], cell, *cells[place:]
 
-    found = [(result.method, *number) for result, number in zip(results, numbers, strict=True) if number]
+    compared = list(zip(results, numbers, strict=True))
+    found = [(result.method, *number) for result, number in compared if number]
     sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
     cited = dict.fromkeys(method for method, number, _ in found if number.mark)
     notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
     notes += [
         f"Ours {what} ({key})."
         for key, value, what in _NOT_AS_IN_THE_PAPER
-        if any(result.recipe.get(key) == value for result in results)
+        if any(number and result.recipe.get(key) == value for result, number in compared)
     ]
     return replace(
         table,

@@ -163,6 +163,18 @@ def test_the_papers_number_stands_beside_ours(tmp_path: Path, make_run: MakeRun)
     assert "Ours" not in page
 
 
+def test_a_row_that_the_paper_has_not_says_nothing_of_the_others(tmp_path: Path, make_run: MakeRun) -> None:
+    runs = [
+        miniimagenet_run(make_run, name, method, 0.5) for name, method in (("a", "FEAT"), ("b", "FEAT, flip"))
+    ]
+    recipe = runs[1] / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('"conv4"\n', '"conv4"\ntest_time_flip = true\n'))
+    keep(runs, tmp_path)
+    page = results_page(tmp_path)
+    assert cells(page, "FEAT, flip")["Paper"] == "–"
+    assert "Ours" not in page
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
