@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,18 @@ def test_the_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     result = doctest.DocTestRunner().run(example)
     assert result.attempted
     assert not result.failed
+
+
+PACKAGE = Path(fewset.__file__).parent
+WITH_EXAMPLES = [file for file in sorted(PACKAGE.rglob("*.py")) if ">>> " in file.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("file", WITH_EXAMPLES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_examples_of_other_names_run_in_their_module(file: Path) -> None:
+    name = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for example in doctest.DocTestFinder().find(import_module(name), name):
+        if example.name.rpartition(".")[2] not in MEMBERS:
+            assert not doctest.DocTestRunner().run(example).failed
 
 
 @pytest.mark.parametrize("name", MEMBERS)

@@ -7,7 +7,7 @@ from fewset import __version__
 from fewset.classify.answers import plain_label
 from fewset.classify.learned import Learned
 from fewset.classify.rejection import SHARE
-from fewset.classify.trust import LEAST_SHOTS
+from fewset.classify.trust import LEAST_SHOTS, Trust
 from fewset.runtime.paths import without_machine
 
 _LISTED = 10
@@ -17,15 +17,16 @@ def summary(learned: Learned) -> list[str]:
     """The findings, one a line, the most important first."""
     trust = learned.trust
     lines = [
-        f"accuracy by leave-one-out, {trust.right:,} of {trust.tested:,} right; {trust.in_words}"
+        f"accuracy by {_method(trust)}, {trust.right:,} of {trust.tested:,} right; {trust.in_words}"
         if trust.tested
-        else f"leave-one-out is not usable with 1 or 2 photos a class; {trust.in_words}"
+        else f"{_method(trust)} is not usable with 1 or 2 {_unit(trust)} a class; {trust.in_words}"
     ]
     if learned.background is not None:
         lines.append(learned.background.comparison.in_words)
     if trust.tested and trust.untested:
         lines.append(
-            f"not tested, with fewer than {LEAST_SHOTS} different photos: {_classes(learned, trust.untested)}"
+            f"not tested, with fewer than {LEAST_SHOTS} different {_unit(trust)}: "
+            f"{_classes(learned, trust.untested)}"
         )
     for confusion in trust.confusions[:_LISTED]:
         label, taken_for = (_label(learned, number) for number in (confusion.label, confusion.taken_for))
@@ -79,8 +80,8 @@ A classifier of {len(shots)} classes from {len(support)} photos, made with fewse
 
 {_listing(summary(learned))}
 
-The accuracy is that of the labelled photos, each classified without itself and its copies, with a 95 %
-interval. It holds for new photos that are like these: the same cameras, places and backgrounds.
+The accuracy is that of the labelled photos, each classified without itself, its copies and its group, with
+a 95 % interval. It holds for new photos that are like these: the same cameras, places and backgrounds.
 Probabilities are calibrated on the same answers.
 
 ## None of these
@@ -92,6 +93,14 @@ Probabilities are calibrated on the same answers.
 Decisions about people, and whatever must not go wrong now and then. It knows the classes above and nothing
 else, and a photo of another thing may still get one of their names.
 """
+
+
+def _method(trust: Trust) -> str:
+    return "leave-one-out" if trust.groups is None else "leave-one-group-out"
+
+
+def _unit(trust: Trust) -> str:
+    return "photos" if trust.groups is None else "groups"
 
 
 def _label(learned: Learned, number: int) -> str:

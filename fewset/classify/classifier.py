@@ -19,6 +19,7 @@ from fewset.classify.answering import answered
 from fewset.classify.answers import Answer, none_label, plain_label, top_classes
 from fewset.classify.background import Background
 from fewset.classify.encoder_place import name_in_file
+from fewset.classify.groups import group_names
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import Photo, is_photos, opened_classes, opened_photos
@@ -82,21 +83,33 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.reject = reject
         self.device = device
 
-    def fit(self, X: Any, y: Any = None) -> "FewShotClassifier":  # noqa: N803
-        """Learn from labelled photos: a folder with a folder a class, or photos (or rows) and labels."""
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> "FewShotClassifier":  # noqa: N803
+        """Learn from labelled photos: a folder with a folder a class, or photos (or rows) and labels.
+
+        :param groups: what each photo belongs to with others, such as an object, a burst or a source; None
+            for one that stands for itself. Photos of one group vouch for each other, so they are left out
+            together where the classifier is examined.
+        """
         rejected_share(self.reject)
         for name in ("learned_", "skipped_"):  # another encoder may come
             self.__dict__.pop(name, None)
-        return self._learn(*self._labelled(X, y, fitted=False))
+        return self._learn(*self._labelled(X, y, groups, fitted=False))
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "FewShotClassifier":  # noqa: N803
+    def partial_fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        classes: Any = None,
+        groups: Any = None,
+    ) -> "FewShotClassifier":
         """Learn from more labelled photos; those from before are not embedded again.
 
-        New labels are new classes; where `classes` is given, labels must be among them.
+        New labels are new classes; where `classes` is given, labels must be among them. Photos of a group
+        that is known from before join it.
         """
         fitted = hasattr(self, "learned_")
         rejected_share(self.reject)
-        support, stamp = self._labelled(X, y, fitted)
+        support, stamp = self._labelled(X, y, groups, fitted)
         known = support.classes if classes is None else np.asarray(classes)
         strange = np.setdiff1d(support.classes, known)
         if len(strange):
@@ -106,15 +119,15 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self._learn(self._with(support) if fitted else support, stamp)
 
-    def add(self, photos: Any, label: Any) -> "FewShotClassifier":
-        """Learn from more photos (or rows) of one class, which may be new."""
+    def add(self, photos: Any, label: Any, groups: Any = None) -> "FewShotClassifier":
+        """Learn from more photos (or rows) of one class, which may be new; `groups` as in `partial_fit`."""
         check_is_fitted(self)
         if is_photos(photos):
             with opened_photos(photos) as opened:
-                support = self._embedded(opened, [label] * len(opened))
+                support = self._embedded(opened, [label] * len(opened), groups)
         else:
             rows = self._rows(photos, reset=False)
-            support = support_of_rows(rows, np.full(len(rows), label))
+            support = support_of_rows(rows, np.full(len(rows), label), group_names(groups, len(rows)))
         return self._learn(self._with(support), self.learned_.encoder)
 
     def remove_class(self, label: Any) -> "FewShotClassifier":
@@ -236,26 +249,33 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.learned_.check_encoder(encoder)
         return encoder
 
-    def _labelled(self, X: Any, y: Any, fitted: bool) -> tuple[Support, EncoderStamp | None]:  # noqa: N803
+    def _labelled(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        groups: Any,
+        fitted: bool,
+    ) -> tuple[Support, EncoderStamp | None]:
         """Labelled photos or rows, and which encoder made the classifier's rows."""
         if not is_photos(X):
             rows, labels = validate_data(self, X, y, dtype=np.float32, reset=not fitted)
-            return support_of_rows(rows, _checked(labels)), self.learned_.encoder if fitted else None
-        support = self._labelled_photos(X, y)
+            support = support_of_rows(rows, _checked(labels), group_names(groups, len(rows)))
+            return support, self.learned_.encoder if fitted else None
+        support = self._labelled_photos(X, y, groups)
         self.n_features_in_ = support.features.shape[1]
         encoder = self._encoder()
         return support, EncoderStamp(encoder.id, encoder.digest)
 
-    def _labelled_photos(self, X: Any, y: Any) -> Support:  # noqa: N803
+    def _labelled_photos(self, X: Any, y: Any, groups: Any = None) -> Support:  # noqa: N803
         if y is None and isinstance(X, str | PathLike):
             with opened_classes(X) as (photos, names):
-                return self._embedded(photos, names)
+                return self._embedded(photos, names, groups)
         if y is None:
             raise UserError(
                 "photos came without labels (y is None); give a label a photo, or a folder a class"
             )
         with opened_photos(X) as photos:
-            return self._embedded(photos, _checked(column_or_1d(y, warn=True)))
+            return self._embedded(photos, _checked(column_or_1d(y, warn=True)), groups)
 
     def _taught(self, support: Support, encoder: EncoderStamp | None) -> Background | None:
         """What the background teaches for tasks like this one."""
@@ -276,15 +296,19 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return learn_background(others, support, self.head)
 
-    def _embedded(self, photos: Sequence[Photo], labels: Sequence[Any] | np.ndarray) -> Support:
+    def _embedded(
+        self, photos: Sequence[Photo], labels: Sequence[Any] | np.ndarray, groups: Any = None
+    ) -> Support:
         if len(labels) != len(photos):
             raise UserError(
                 f"there are {len(photos)} photos and {len(labels)} labels, expected one for each photo"
             )
+        given = [photo.group for photo in photos] if groups is None else groups
+        names = group_names(given, len(photos))
         rows = []
         with progress("photos", len(photos), shown=len(photos) > _FEW) as advance:
-            for row in photo_rows(photos, self._encoder()):
-                rows.append(row)
+            for group, row in zip(names, photo_rows(photos, self._encoder()), strict=True):
+                rows.append(row._replace(group=group))
                 advance()
         skipped = [(row.name, row.problem) for row in rows if row.problem]
         good = [number for number, row in enumerate(rows) if not row.problem]
@@ -295,11 +319,16 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UserError(
                 f"none of the {len(photos)} photos can be read ({rows[0].name}: {rows[0].problem})"
             )
-        given = np.asarray(labels)
-        lost = set(given.tolist()) - set(given[good].tolist())
+        classes = np.asarray(labels)
+        lost = set(classes.tolist()) - set(classes[good].tolist())
         if lost:
-            raise UserError(f"no photo of {sorted(lost)[0]!r} can be read; mend one, or leave the class out")
-        return support_of_photos([rows[number] for number in good], given[good])
+            label = sorted(lost)[0]
+            first = rows[classes.tolist().index(label)]
+            raise UserError(
+                f"no photo of {label!r} can be read ({first.name}: {first.problem}); mend one, or leave the "
+                "class out"
+            )
+        return support_of_photos([rows[number] for number in good], classes[good])
 
     def _rows(self, X: Any, reset: bool) -> Float32[np.ndarray, "m D"]:  # noqa: N803
         rows: np.ndarray = validate_data(self, X, dtype=np.float32, reset=reset)

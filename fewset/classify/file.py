@@ -79,6 +79,8 @@ class Description:
     background: Comparison | None = None
     reject: float | None = None
     """The share of the classes' own photos that may be turned away."""
+    groups: tuple[str, ...] | None = None
+    """What each photo belongs to with others; None where every one stands for itself."""
 
 
 def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
@@ -100,6 +102,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         learned.encoder,
         learned.background.comparison if learned.background else None,
         reject,
+        support.groups if any(support.groups) else None,
     )
     tensors = {
         "features": support.features,
@@ -139,6 +142,7 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
         description.photos,
         _thumbnails(tensors),
         tensors["fingerprints"],
+        description.groups or ("",) * len(description.photos),
     )
     linear = LinearClassifier(
         description.power, tensors["shift"], tensors["weight"], tensors["bias"], description.temperature
@@ -189,6 +193,7 @@ def _check_description(description: Description) -> None:
     _demand(tuple(shown) == description.photos, "printable names of photos")
     _demand(description.power > 0 < description.temperature, "a power and a temperature above 0")
     _demand(description.reject is None or 0 < description.reject < 1, "a share between 0 and 1")
+    _demand(description.groups is None or len(description.groups) == photos, "a group for each photo")
     numbers = [number for group in trust.copies for number in group]
     numbers += [suspect.photo for suspect in trust.suspects]
     _demand(all(0 <= number < photos for number in numbers), f"numbers of photos below {photos}")
@@ -196,6 +201,9 @@ def _check_description(description: Description) -> None:
     labels += [label for confusion in trust.confusions for label in (confusion.label, confusion.taken_for)]
     _demand(all(0 <= label < way for label in labels), f"numbers of classes below {way}")
     _demand(0 <= trust.right <= trust.tested <= trust.photos == photos, "as many photos as it has names")
+    if trust.groups is not None:
+        _demand(bool(trust.groups) == bool(trust.tested), "groups where photos were tested")
+        _demand(0 <= trust.groups <= trust.tested, "no more groups than photos")
 
 
 def _check_shapes(description: Description, found: dict[str, Any]) -> None:

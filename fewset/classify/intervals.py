@@ -22,6 +22,10 @@ def wilson(right: float, count: float, z: float = Z95) -> Interval:
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
-def left_out_interval(right: int, count: int) -> Interval:
-    """The interval of the accuracy on new photos, from how many left-out ones were classified rightly."""
-    return wilson(right / DEPENDENCE, count / DEPENDENCE)
+def left_out_interval(right: int, count: int, groups: int | None = None) -> Interval:
+    """The interval of the accuracy on new photos, from how many left-out ones were classified rightly.
+
+    Photos of one group tell hardly more than one of them: with `groups` only these are counted.
+    """
+    independent = (count if groups is None else groups) / DEPENDENCE
+    return wilson(right / count * independent, independent)

@@ -29,14 +29,14 @@ def left_out_logits(
     rows: Float[Tensor, "n D"],
     labels: Int[np.ndarray, "n"],
     way: int,
-    copies: Int[np.ndarray, "n"],
+    together: Int[np.ndarray, "n"],
     fits: int = MOST_FITS,
 ) -> Float[np.ndarray, "n N"]:
     """The logits of each prepared row from a fit without it; NaN where its class has no other photo.
 
-    `copies` numbers the rows; rows of one number are copies of one photo and are left out together.
+    `together` numbers the rows; rows of one number (copies of one photo, a group) are left out together.
     """
-    turns = left_out_turns(labels, copies, fits)
+    turns = left_out_turns(labels, together, fits)
     testable = _testable(labels, turns, way)
     logits = np.full((len(labels), way), np.nan)
     members = membership(torch.from_numpy(labels), way, rows.dtype)
@@ -52,15 +52,21 @@ def left_out_logits(
 
 
 def left_out_turns(
-    labels: Int[np.ndarray, "n"], copies: Int[np.ndarray, "n"], fits: int = MOST_FITS
+    labels: Int[np.ndarray, "n"], together: Int[np.ndarray, "n"], fits: int = MOST_FITS
 ) -> Int[np.ndarray, "n"]:
-    """When each photo is left out: the first of every class first, and so on. Copies have one turn."""
-    firsts = np.unique(copies, return_index=True)[1]
-    turn = np.zeros(len(firsts), dtype=np.int64)
-    for label in np.unique(labels[firsts]):
-        own = labels[firsts] == label
-        turn[own] = np.arange(own.sum()) % fits
-    return turn[np.unique(copies, return_inverse=True)[1]]
+    """When each photo is left out: the first of every class first, and so on.
+
+    Photos of one number have one turn. Where they are of several classes, it is that at which the fewest
+    others of these are left out.
+    """
+    numbers = np.unique(together, return_inverse=True)[1]
+    pairs = np.unique(np.stack([numbers, labels], axis=1), axis=0)  # in the order of the numbers
+    taken = np.zeros((labels.max() + 1, fits), dtype=np.int64)
+    turns = np.zeros(numbers.max() + 1, dtype=np.int64)
+    for number, classes in enumerate(np.split(pairs[:, 1], np.flatnonzero(np.diff(pairs[:, 0])) + 1)):
+        turns[number] = taken[classes].sum(axis=0).argmin()
+        taken[classes, turns[number]] += 1
+    return turns[numbers]
 
 
 def _testable(labels: Int[np.ndarray, "n"], turns: Int[np.ndarray, "n"], way: int) -> Bool[np.ndarray, "n"]:

@@ -35,6 +35,8 @@ class PhotoRow(NamedTuple):
     """64 bits that hardly change when a photo is resized, compressed or brightened."""
     problem: str = ""
     """Why the photo cannot be read."""
+    group: str = ""
+    """What it belongs to with others; "" where it stands for itself."""
 
 
 def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = True) -> Iterator[PhotoRow]:

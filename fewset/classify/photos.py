@@ -30,6 +30,8 @@ class Photo(NamedTuple):
     """Where it is from: a path, a path inside a folder or zip file, or "photo 3"."""
     read: Callable[[], Pixels]
     """May raise `OSError`."""
+    group: str = ""
+    """What it belongs to with others, such as an object or a burst; "" where it stands for itself."""
 
 
 def is_photos(photos: Any) -> bool:
@@ -109,10 +111,15 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
     """Photos and the class of each: of a folder or zip file with a folder a class, or of a CSV file."""
     path = Path(fspath(folder))
     if _is_table(path):
-        rows = _table(path, ("path", "label"))
-        photos = [Photo(name, partial(read_photo, path.parent / name)) for name, _ in rows]
-        yield photos, [label for _, label in rows]
+        rows = _table(path, ("path", "label"), ("group",))
+        photos = [Photo(name, partial(read_photo, path.parent / name), group) for name, _, group in rows]
+        yield photos, [label for _, label, _ in rows]
         return
+    if not path.exists():
+        raise UserError(
+            f"{path} does not exist; expected a folder with a folder a class, a zip file of that, or a CSV "
+            "file"
+        )
     with open_source(path) as source:
         found = entries(source)
         warn_of_left_out(source)
@@ -129,6 +136,12 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
             )
         photos = [Photo(entry.file, partial(source.read, entry.file)) for entry in found]
         yield photos, [entry.class_name for entry in found]
+
+
+def check_no_photo(path: Path) -> None:
+    """Refuse to write over a photo."""
+    if path.suffix.lower() in SUFFIXES:
+        raise UserError(f"{path} has the name of a photo, which must not be lost; choose another name")
 
 
 def read_photo(path: str | Path) -> bytes:
@@ -164,10 +177,10 @@ def _is_table(path: Path) -> bool:
     return path.suffix.lower() == ".csv" and not path.is_dir()
 
 
-def _table(path: Path, columns: Sequence[str]) -> list[list[str]]:
+def _table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[list[str]]:
     if not path.is_file():
         raise UserError(f"there is no file {path}; expected a CSV file with the columns {', '.join(columns)}")
-    rows = [cells for _, cells in table_rows(_content(path), str(path), columns)]
+    rows = [cells for _, cells in table_rows(_content(path), str(path), columns, optional=optional)]
     if not rows:
         raise UserError(f"{path} lists no photos; expected a line for each under {','.join(columns)!r}")
     return rows

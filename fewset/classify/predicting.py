@@ -17,7 +17,7 @@ from fewset.classify.answering import answered
 from fewset.classify.journal import Heading, Journal, Row, begin, check_same, reopen
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import BATCH, PhotoRow, photo_rows
-from fewset.classify.photos import Listing, Photo, opened_paths
+from fewset.classify.photos import Listing, Photo, check_no_photo, opened_paths
 from fewset.classify.sorting import Place, check_folders, sort_photos, sorted_to
 from fewset.models.encoders import Encoder
 from fewset.runtime import distributed
@@ -92,6 +92,7 @@ class Outputs:
         """Refuse, before the work, what cannot be written after it."""
         for path in filter(None, (self.csv, self.json)):
             check_output(path, paths)
+            check_no_photo(path)
         if self.csv is not None and self.csv == self.json:
             raise UserError(f"--csv and --json are both {self.csv}; choose two files")
         if self.folder is not None:

@@ -43,15 +43,15 @@ class Closeness:
         """The labelled photo that is nearest."""
         return np.asarray((prepared(features, POWER) @ self.shots.T).argmax(axis=1))
 
-    def left_out(self, copies: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-        """The largest cosine of each labelled photo when it, and its copies, are left out.
+    def left_out(self, together: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+        """The largest cosine of each labelled photo when all with its number (copies, a group) are left out.
 
         NaN where its class has no other photo: that says nothing about photos of the class.
         """
         result = np.full(len(self.shots), np.nan)
         counts = np.bincount(self.labels)
         for number, shot in enumerate(self.shots):
-            out = np.flatnonzero(copies == copies[number])
+            out = np.flatnonzero(together == together[number])
             left = counts - np.bincount(self.labels[out], minlength=len(counts))
             if left[self.labels[number]]:
                 sums = self.sums.copy()

@@ -23,6 +23,8 @@ class Support:
     names: tuple[str, ...]
     thumbnails: tuple[bytes, ...]
     fingerprints: UInt64[np.ndarray, "n"]
+    groups: tuple[str, ...]
+    """What each photo belongs to with others; "" for one that stands for itself."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -43,6 +45,7 @@ class Support:
             tuple(self.names[place] for place in places),
             tuple(self.thumbnails[place] for place in places),
             self.fingerprints[places],
+            tuple(self.groups[place] for place in places),
         )
 
     def joined(self, other: "Support") -> "Support":
@@ -61,20 +64,31 @@ class Support:
             self.names + other.names,
             self.thumbnails + other.thumbnails,
             np.concatenate([self.fingerprints, other.fingerprints]),
+            self.groups + other.groups,
         )
 
 
-def support_of_rows(features: Float32[np.ndarray, "n D"], labels: np.ndarray) -> Support:
+def support_of_rows(
+    features: Float32[np.ndarray, "n D"], labels: np.ndarray, groups: tuple[str, ...] | None = None
+) -> Support:
     """Rows of features without photos; `labels` are those of the user."""
     classes, numbers = np.unique(labels, return_inverse=True)
-    count = len(labels)
-    return Support(classes, numbers, features, ("",) * count, (b"",) * count, np.zeros(count, np.uint64))
+    nothing = ("",) * len(labels)
+    return Support(
+        classes,
+        numbers,
+        features,
+        nothing,
+        (b"",) * len(labels),
+        np.zeros(len(labels), np.uint64),
+        nothing if groups is None else groups,
+    )
 
 
 def support_of_photos(rows: Sequence[PhotoRow], labels: np.ndarray) -> Support:
     """Photos that could be read."""
     return replace(
-        support_of_rows(np.stack([row.features for row in rows]), labels),
+        support_of_rows(np.stack([row.features for row in rows]), labels, tuple(row.group for row in rows)),
         names=tuple(row.name for row in rows),
         thumbnails=tuple(row.thumbnail for row in rows),
         fingerprints=np.array([row.fingerprint for row in rows], dtype=np.uint64),

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 
 from fewset.classify.duplicates import numbered_copies
+from fewset.classify.groups import numbered_groups
 from fewset.classify.heads import ClassifierHead
 from fewset.classify.intervals import Interval, left_out_interval
 from fewset.classify.leave_one_out import left_out_logits
@@ -63,11 +64,13 @@ class Trust:
     temperature: float
     closeness: tuple[float, ...]
     """The largest cosine to the others of each photo, left out, that is not the only one of its class."""
+    groups: int | None = None
+    """How many groups the tested photos are of; None where every photo stands for itself."""
 
     @property
     def interval(self) -> Interval | None:
         """The 95 % interval of the accuracy on new photos like these; None where it cannot be told."""
-        return left_out_interval(self.right, self.tested) if self.tested else None
+        return left_out_interval(self.right, self.tested, self.groups) if self.tested else None
 
     @property
     def in_words(self) -> str:
@@ -75,40 +78,49 @@ class Trust:
         if self.interval is None:
             return (
                 f"{self.photos} photos: how well it does cannot be told, which takes {LEAST_SHOTS} different "
-                "photos of a class or more"
+                f"{'photos' if self.groups is None else 'groups'} of a class or more"
             )
         low, high = (round(100 * bound) for bound in self.interval)
-        return f"{self.tested} photos: between {low} % and {high} %"
+        groups = "" if self.groups is None else f" of {self.groups} groups"
+        return f"{self.tested} photos{groups}: between {low} % and {high} %"
 
 
 def examine(head: ClassifierHead, support: Support) -> Trust:
-    """Leave each photo out, with its copies, and see what the others make of it."""
+    """Leave each photo out, with its copies and its group, and see what the others make of it."""
     labels, way = support.labels, len(support.classes)
     rows = prepared(support.features, head.power)
     copies = numbered_copies(rows, support.fingerprints)
-    logits = left_out_logits(head, torch.from_numpy(rows), labels, way, copies)
-    first = np.zeros(len(labels), dtype=bool)
-    first[np.unique(copies, return_index=True)[1]] = True
-    different = np.bincount(labels[first], minlength=way)
-    testable = (different >= LEAST_SHOTS)[labels]
+    together = numbered_groups(support.groups, copies)
+    logits = left_out_logits(head, torch.from_numpy(rows), labels, way, together)
+    different = np.bincount(labels[_firsts(together * way + labels)], minlength=way)
+    testable = (different >= LEAST_SHOTS)[labels] & ~np.isnan(logits[:, 0])
+    tested = _firsts(copies) & testable
+    untested = np.flatnonzero(np.bincount(labels[tested], minlength=way) == 0)
 
-    temperature = left_out_temperature(logits[first & testable], labels[first & testable])
+    temperature = left_out_temperature(logits[tested], labels[tested])
     probabilities = softmax(logits / temperature, axis=1)
     answers = logits.argmax(axis=1)
-    tested = first & testable
-    alone = closeness(support.features, labels).left_out(copies)
+    alone = closeness(support.features, labels).left_out(together)
     return Trust(
         photos=len(labels),
         tested=int(tested.sum()),
         right=int((answers == labels)[tested].sum()),
-        untested=tuple(np.flatnonzero(different < LEAST_SHOTS).tolist()),
+        untested=tuple(untested.tolist()),
         copies=_groups(copies),
         confusions=_confusions(labels[tested], answers[tested]),
         suspects=_suspects(labels, probabilities, testable),
-        weakest=_weakest(labels, probabilities, different, tested),
+        weakest=_weakest(labels, probabilities, tested, different, untested),
         temperature=temperature,
         closeness=tuple(alone[~np.isnan(alone)].tolist()),
+        groups=len(np.unique(together[tested])) if any(support.groups) else None,
     )
+
+
+def _firsts(numbers: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    """Whether each photo is the first with its number."""
+    first = np.zeros(len(numbers), dtype=bool)
+    first[np.unique(numbers, return_index=True)[1]] = True
+    return first
 
 
 def _groups(copies: Int[np.ndarray, "n"]) -> tuple[tuple[int, ...], ...]:
@@ -138,12 +150,13 @@ def _suspects(
 def _weakest(
     labels: Int[np.ndarray, "n"],
     probabilities: Float[np.ndarray, "n N"],
-    different: Int[np.ndarray, "N"],
     tested: Bool[np.ndarray, "n"],
+    different: Int[np.ndarray, "N"],
+    untested: Int[np.ndarray, "u"],
 ) -> int:
-    """The class with the fewest photos, as long as one is untested; then the one least sure of its own."""
-    if different.min() < LEAST_SHOTS:
-        return int(different.argmin())
+    """The untested class with the fewest photos, while there is one; then the one least sure of its own."""
+    if len(untested):
+        return int(untested[different[untested].argmin()])
     own = probabilities[np.flatnonzero(tested), labels[tested]]
     sums = np.bincount(labels[tested], weights=own)
     return int((sums / np.bincount(labels[tested])).argmin())

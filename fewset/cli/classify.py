@@ -35,7 +35,7 @@ def fit(
         Path,
         typer.Argument(
             help="A folder with a folder of photos for each class, a zip file of that, or a CSV file with "
-            "the columns path and label."
+            "the columns path and label, and group for photos that belong together."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as my.fewset.")],
@@ -66,6 +66,7 @@ def fit(
     start(plugin)
     from fewset.classify.card import model_card
     from fewset.classify.classifier import FewShotClassifier
+    from fewset.classify.photos import check_no_photo
     from fewset.classify.transformer import chosen_encoder
     from fewset.runtime import distributed
 
@@ -74,6 +75,7 @@ def fit(
         raise UserError(f"-o and --card are both {out}; choose two files")
     for path in (out, card):
         check_output(path, [photos])
+        check_no_photo(path)
     chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* was left out: ")  # told below

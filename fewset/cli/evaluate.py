@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
@@ -24,6 +25,9 @@ from fewset.runtime.errors import UserError
 
 PANEL = "Experiments"
 commands = typer.Typer()
+# The names of the files, which takes no import: help is quick.
+_FILES = iter_modules([str(Path(__file__).parents[1] / "evaluation" / "protocols")])
+_SETTINGS = ", ".join(module.name.replace("_", "-") for module in _FILES)
 
 
 class SettingCommand(TyperCommand):
@@ -64,7 +68,8 @@ def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., N
                     rich_help_panel=f"Options of the setting {name}",
                 )
                 kind = bool | None if hints[field.name] is bool else str | None
-                own.append(_keyword(field.name, Annotated[kind, option]))
+                parameter = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY)
+                own.append(parameter.replace(default=None, annotation=Annotated[kind, option]))
 
     def command(**words: Any) -> None:
         options = {field.name: words.pop(field.name) for field in own}
@@ -74,10 +79,6 @@ def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., N
     command.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
     command.__doc__ = function.__doc__
     return command
-
-
-def _keyword(name: str, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _words(default: Any) -> str:
@@ -107,8 +108,7 @@ def evaluate(
     setting: Annotated[
         str | None,
         typer.Option(
-            help="The protocol: standard, ways, transductive, generalised, cross-domain, low-shot (for a run "
-            "on a table of features), or one of a plugin. `--setting NAME --help` shows its options."
+            help=f"The protocol: {_SETTINGS}, or one of a plugin. `--setting NAME --help` shows its options."
         ),
     ] = None,
     device: DeviceOption = "auto",

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from fewset.runtime.names import one_line
+
 if TYPE_CHECKING:
     from fewset.experiments.result import Result, StoredScore
 
@@ -41,8 +43,7 @@ def print_stopped(how_to_go_on: str) -> None:
 
 def _print_aside(word: str, text: str) -> None:
     """To stderr: what is on stdout may be read by a program. One line, whatever names are in the text."""
-    words = " ".join(_encodable(text).split())
-    shown = escape("".join(letter if letter.isprintable() else "?" for letter in words))
+    shown = escape(one_line(" ".join(_encodable(text).split())))
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"{word} {shown}".rstrip())
 
 

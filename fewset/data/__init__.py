@@ -1,1 +1,1 @@
-"""Image sets: the store on disk, importers into it, the embedded set, batched augmentation."""
+"""What models learn from and are scored on: image sets, and tables of features."""

@@ -29,7 +29,7 @@ from fewset.runtime.paths import recorded_path
 from fewset.runtime.reading import read_json
 
 Manifest = dict[str, Any]
-T = TypeVar("T")
+_T = TypeVar("_T")
 _TRIES = 5
 
 # Files up to this size are read and compared with their digest at each opening; it takes milliseconds.
@@ -73,7 +73,7 @@ class Origin:
         return cls(manifest["source"], manifest.get("source_key", ""))
 
 
-def unchanged_while_read(path: Path, read: Callable[[Path], T]) -> T:
+def unchanged_while_read(path: Path, read: Callable[[Path], _T]) -> _T:
     """What `read` makes of a directory: all of it from one and the same, though others may replace it."""
     for _ in range(_TRIES):
         before = _identity(path)

@@ -44,7 +44,7 @@ def fit_centre(model: FewShotModel, table: FeatureTable) -> None:
         centre.copy_(total[0] / len(rows))
 
 
-def class_means(
+def training_means(
     model: FewShotModel, table: FeatureTable, classes: Int[np.ndarray, "N"], chunk: int | None = None
 ) -> Float[Tensor, "N D"]:
     """The mean of all training rows of each class, after the model's input. `chunk` does not change it."""

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from fewset.data.images.store import ImageSet, Selection
-from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.embedding import evaluating
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
@@ -114,13 +113,6 @@ def check_finite_rows(features: Shaped[Tensor, "items *places D"]) -> None:
             f"{len(strange)} of {len(features)} rows of features have numbers that are not finite, the first "
             f"is row {strange[0]}; leave them out, or embed them anew"
         )
-
-
-def evaluate_selection(model: TaskModel, images: ImageSet, selection: Selection, spec: TaskSpec) -> Score:
-    """Embed the items of an image set and score tasks on them."""
-    features = embed_images(model, images.images, selection.rows)
-    with evaluating(model) as evaluated:
-        return score_tasks(evaluated, features, selection.index, spec)
 
 
 def score_tasks(

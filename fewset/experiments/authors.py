@@ -29,7 +29,7 @@ from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
 from fewset.experiments.weights import check_finite, check_state, save_weights
 from fewset.models.model import Average, FewShotModel, embedding_model
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import file_digest
 from fewset.runtime.paths import recorded_path
 from fewset.training.episodic import TrainConfig
@@ -38,7 +38,7 @@ PUBLISHED_BACKBONES = {"ConvNet": "conv4", "Res12": "resnet12", "Res18": "resnet
 
 
 @dataclass(frozen=True)
-class Method:
+class PublishedMethod:
     """A method of theirs in our parts; `modules` has their name for each module of our adapter."""
 
     adapter: str = "identity"
@@ -60,14 +60,16 @@ _DEEPSETS = {"h.0": "set_func.gen1", "h.2": "set_func.gen2", "g.0": "set_func.ge
 _GCN = {"first": "graph_func.gc1", "second": "graph_func.gc2"}
 
 PUBLISHED_METHODS = {
-    "ProtoNet": Method(),
-    "MatchNet": Method(head="matching", average="post"),
-    "FEAT": Method("attention", modules=_ATTENTION),
-    "DeepSet": Method("deepsets", modules=_DEEPSETS),
-    "GCN": Method("gcn", modules=_GCN, transposed=True),
-    "BILSTM": Method("bilstm", modules={"lstm": "bilstm.lstm"}),
-    "SemiFEAT": Method("attention", transductive=True, modules=_ATTENTION),
-    "SemiProtoFEAT": Method("attention", "semi_prototype", "post", transductive=True, modules=_ATTENTION),
+    "ProtoNet": PublishedMethod(),
+    "MatchNet": PublishedMethod(head="matching", average="post"),
+    "FEAT": PublishedMethod("attention", modules=_ATTENTION),
+    "DeepSet": PublishedMethod("deepsets", modules=_DEEPSETS),
+    "GCN": PublishedMethod("gcn", modules=_GCN, transposed=True),
+    "BILSTM": PublishedMethod("bilstm", modules={"lstm": "bilstm.lstm"}),
+    "SemiFEAT": PublishedMethod("attention", transductive=True, modules=_ATTENTION),
+    "SemiProtoFEAT": PublishedMethod(
+        "attention", "semi_prototype", "post", transductive=True, modules=_ATTENTION
+    ),
 }
 
 
@@ -149,28 +151,21 @@ def import_weights(
         train=TrainConfig(shot=shot),
         evaluate=EvaluateConfig(shot=shot),
     )
-    with run.alone():
-        _write(run, path, recipe, model, force)
-    return recipe
-
-
-def _write(run: RunDirectory, path: Path, recipe: Recipe, model: FewShotModel, force: bool) -> None:
     header = "# The authors' weights, by `fewset import-weights`; [train] has defaults, not what they ran.\n"
-    run.begin(header + recipe_text(recipe), resume=False, force=force)
-    run.log(f"imported {recorded_path(path)}, sha256 {file_digest(path)}")
-    save_weights(model, recipe.model, run.path / WEIGHTS)
+    with run.alone():
+        run.begin(header + recipe_text(recipe), resume=False, force=force)
+        run.log(f"imported {recorded_path(path)}, sha256 {file_digest(path)}")
+        save_weights(model, config, out / WEIGHTS)
+    return recipe
 
 
 def published_model(
     method: str, backbone: str, temperature: float, similarity: str, as_published: bool = True
 ) -> ModelConfig:
     """What one of the authors' methods is in our parts, in their arithmetic or in the paper's."""
-    if method not in PUBLISHED_METHODS:
-        raise unknown_name("method", method, PUBLISHED_METHODS)
-    if backbone not in PUBLISHED_BACKBONES:
-        raise unknown_name("backbone", backbone, PUBLISHED_BACKBONES)
-    if similarity not in ("euclidean", "cosine"):
-        raise unknown_name("similarity", similarity, ("euclidean", "cosine"))
+    refuse_unknown("method", method, PUBLISHED_METHODS)
+    refuse_unknown("backbone", backbone, PUBLISHED_BACKBONES)
+    refuse_unknown("similarity", similarity, ("euclidean", "cosine"))
     if similarity == "cosine" and as_published:
         similarity = "one-sided-cosine"
     parts = PUBLISHED_METHODS[method]
@@ -209,7 +204,7 @@ def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewSho
 
 
 def _published_names(
-    state: Mapping[str, Any], parts: Method, backbone: str, tensors: Mapping[str, Tensor]
+    state: Mapping[str, Any], parts: PublishedMethod, backbone: str, tensors: Mapping[str, Tensor]
 ) -> dict[str, str]:
     """The file's name of each of our keys.
 
@@ -222,7 +217,7 @@ def _published_names(
     return max(layouts, key=lambda layout: len(tensors.keys() & set(layout.values())))
 
 
-def _names_under(prefix: str, state: Mapping[str, Any], parts: Method) -> dict[str, str]:
+def _names_under(prefix: str, state: Mapping[str, Any], parts: PublishedMethod) -> dict[str, str]:
     whole = "module." if prefix.startswith("module.") else ""  # of the model that the backbone is a part of
     names = {}
     for ours in state:
@@ -247,7 +242,7 @@ def _without_classifier(tensors: dict[str, Tensor], path: Path) -> dict[str, Ten
     return {name: value for name, value in tensors.items() if name not in classifier}
 
 
-def _is_transposed(ours: str, parts: Method) -> bool:
+def _is_transposed(ours: str, parts: PublishedMethod) -> bool:
     return parts.transposed and ours.startswith("adapter.") and ours.endswith(".weight")
 
 

@@ -22,8 +22,6 @@ from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.parsing import parse_value
 from fewset.tasks.hashing import mix
 
-# Building
-
 
 def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
     """What a model takes: the image set of that name or, where its rows are features, the table."""

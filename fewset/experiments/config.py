@@ -17,7 +17,7 @@ from fewset.training.episodic import TrainConfig
 from fewset.training.pretrain import PretrainConfig
 
 Options = dict[str, Any]
-MOST = 10**8
+_MOST = 10**8
 """No whole number of a recipe is larger, but for the seeds: what it asks for would never be done."""
 
 
@@ -113,8 +113,8 @@ class Recipe:
         plain_name(self.name, "the recipe")
         check_seed(self.seed)
         for key, number in _whole_numbers(plain(self)):
-            if not key.endswith("seed") and abs(number) > MOST:
-                raise UserError(f"{key} is {shortened(str(number))}, expected at most {MOST:,}")
+            if not key.endswith("seed") and abs(number) > _MOST:
+                raise UserError(f"{key} is {shortened(str(number))}, expected at most {_MOST:,}")
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if self.model.maml is not None:
@@ -177,7 +177,7 @@ _NOT_OF_MAML = {
 _NOT_OF_FEATURES = {
     "data": ("domain", "hold_out"),
     "model": ("maml", "test_time_flip", "scales", "feature_transform"),
-    "train": ("init", "augment", "rotation_classes", *_FROZEN),
+    "train": ("init", "augment", "rotation_classes", *_FROZEN, "precision"),
     "evaluate": ("split", "way", "query"),
 }
 

@@ -22,7 +22,7 @@ from fewset.experiments.initial import (
 )
 from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
-from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, State
+from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, RunState
 from fewset.experiments.teachers import load_teachers
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
@@ -43,7 +43,7 @@ from fewset.training.step_parts import check_parts
 
 Kind = Literal["pretrain", "train"]
 
-CPU = torch.device("cpu")
+_CPU = torch.device("cpu")
 
 
 def execute(
@@ -67,21 +67,6 @@ def execute(
         raise UserError(f"recipe {recipe.name!r} has no [{kind}] table; use `fewset {other}`")
     if resume and force:
         raise UserError("--resume goes on with a run, --force starts anew; give one of them")
-    with RunDirectory(out).alone():
-        return _execute(with_dim(recipe), kind, out, resume, force, device, echo, log_to)
-
-
-def _execute(
-    recipe: Recipe,
-    kind: Kind,
-    out: Path,
-    resume: bool,
-    force: bool,
-    device: str,
-    echo: Callable[[str], None],
-    log_to: Iterable[str],
-) -> Result:
-    config: Any = getattr(recipe, kind)
     run = RunDirectory(out)
 
     def tell(line: str) -> None:
@@ -89,11 +74,27 @@ def _execute(
         echo(line)
 
     tracking = Tracking(out, tell)
-    distributed.on_main_process(lambda: tracking.choose(log_to))
-    if resume and distributed.on_main_process(lambda: _resumed_state(run, recipe)) == "finished":
-        result = _finished_result(out, recipe, device, echo)
-        distributed.on_main_process(lambda: tracking.tell_finished(recipe, result))
-        return result
+    with run.alone():
+        recipe = with_dim(recipe)
+        distributed.on_main_process(lambda: tracking.choose(log_to))
+        if resume and distributed.on_main_process(lambda: _resumed_state(run, recipe)) == "finished":
+            result = _finished_result(out, recipe, device, echo)
+            distributed.on_main_process(lambda: tracking.tell_finished(recipe, result))
+            return result
+        return _train(recipe, run, tracking, resume, force, device, tell)
+
+
+def _train(
+    recipe: Recipe,
+    run: RunDirectory,
+    tracking: Tracking,
+    resume: bool,
+    force: bool,
+    device: str,
+    tell: Callable[[str], None],
+) -> Result:
+    out, kind = run.path, recipe.kind
+    config: Any = getattr(recipe, kind)
     if recipe.init and out.resolve() in ((out.parent / recipe.init).resolve(), Path(recipe.init).resolve()):
         raise UserError(f"{out} would start from itself; name the new run with --set name=NAME or --out")
     where = pick_device(device)
@@ -141,7 +142,7 @@ def _divided(parts: int, processes: int) -> str:
     )
 
 
-def _resumed_state(run: RunDirectory, recipe: Recipe) -> State:
+def _resumed_state(run: RunDirectory, recipe: Recipe) -> RunState:
     """The state of a run to go on with, which must be one of the same recipe, on the same data."""
     file = run.path / RECIPE
     if run.state != "new" and not (file.exists() and read_recipe(file) == recorded_recipe(recipe)):
@@ -165,7 +166,7 @@ def _finished_result(out: Path, recipe: Recipe, device: str, echo: Callable[[str
     return result
 
 
-def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage:
+def stage_for(recipe: Recipe, beside: Path, device: torch.device = _CPU) -> Stage:
     """The stage of training that a recipe describes; `beside` is where it looks for initial weights."""
     recipe = with_dim(recipe)
     data = open_data(recipe.model, recipe.data.set)
@@ -177,8 +178,7 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
             check_held_out(recipe, source)
         initialise(model, load(source), source)
     if isinstance(data, FeatureTable):
-        if recipe.train is None:
-            raise AssertionError("a recipe on features has [train]")
+        assert recipe.train is not None  # as in every recipe on features
         on_features = embedding_model(model, "training on features")
         return FeatureTraining(on_features, data, recipe.train, recipe.seed)
     items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
@@ -188,8 +188,7 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = CPU) -> Stage
         pretrained = embedding_model(model, "pre-training")
         teachers = load_teachers(recipe, beside, device)
         return Pretraining(pretrained, items, recipe.pretrain, recipe.seed, teachers)
-    if recipe.train is None:
-        raise AssertionError("a recipe has [pretrain] or [train]")
+    assert recipe.train is not None  # a recipe has one table or the other
     if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
         frozen = embedding_model(model, "a frozen backbone", or_maps=True)
         return FrozenTraining(frozen, items, recipe.train, recipe.seed)

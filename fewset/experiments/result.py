@@ -10,7 +10,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from fewset.runtime.parsing import read_record
 
-FORMAT = 2
+_FORMAT = 2
 
 TASK_FIELDS = (
     "data_digest", "split", "domain", "setting", "task_key", "left_out", "way", "shot", "query", "seed"
@@ -62,7 +62,7 @@ class Result:
     notes: dict[str, str] = field(default_factory=dict)  # and to people
     task_key: str = ""  # what else tells these tasks from others
     left_out: tuple[str, ...] = ()  # classes with too few items
-    format: int = FORMAT
+    format: int = _FORMAT
 
     def score_of(self, name: str) -> StoredScore:
         """The headline for "", the score before adaptation for "before", or another by its name."""
@@ -99,7 +99,7 @@ def read_result(file: Path) -> Result:
             f"`fewset eval {directory}`"
         )
     broken = partial(broken_file, file, directory)
-    result = read_record(Result, file, "result", FORMAT, broken)
+    result = read_record(Result, file, "result", _FORMAT, broken)
     if result.examples is not None and result.before is None:
         raise broken("has examples of an adaptation, but no score before it")
     # Names end up in terminals, tables and pages: one line of visible characters each.

@@ -21,7 +21,7 @@ TRACKING = "tracking"  # all in it is written by the trackers of experiments
 _LOCK = ".lock"
 _MOST_PARTS = 100_000
 
-State = Literal["new", "unfinished", "finished"]
+RunState = Literal["new", "unfinished", "finished"]
 
 _ARRAYS = r"examples\.npz|per_task(_.+)?\.npy"  # beside a result
 _DIGEST = r"(\.sha256)?"
@@ -37,7 +37,7 @@ class RunDirectory(TrainingFiles):
     """The directory of one run. A finished run is never overwritten unless asked to."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunState:
         if (self.path / RESULT).exists():
             return "finished"
         return "unfinished" if (self.path / RECIPE).exists() else "new"

@@ -13,7 +13,7 @@ from fewset.experiments.run_directory import TRACKING
 from fewset.experiments.trackers import TRACKERS, TrackedRun, Tracker
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
-from fewset.runtime.parsing import parse, plain
+from fewset.runtime.parsing import flattened, parse, plain
 from fewset.runtime.reading import parse_json, read_json, read_text
 from fewset.training.checkpoint import METRICS
 
@@ -48,7 +48,8 @@ class Tracking:
 
     def start(self, recipe: Recipe) -> None:
         """Begin, or go on with a run; a tracker that cannot is an error."""
-        flat = _flat(plain(replace(recipe, card=None)))
+        keys = flattened(plain(replace(recipe, card=None)))
+        flat = {key: str(value) if isinstance(value, list) else value for key, value in keys.items()}
         for name, tracker in self._chosen.items():
             kept = _read_kept(self._file(name))
             if kept and kept.finished:
@@ -140,14 +141,3 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
         for key, value in values.items()
         if isinstance(value, int | float) and isfinite(value)
     }
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, bool | int | float | str]:
-    """The values of nested tables by dotted keys; a list is its text."""
-    found: dict[str, bool | int | float | str] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value if isinstance(value, bool | int | float | str) else str(value)
-    return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fewset.experiments.run_directory import RECIPE, WEIGHTS
 from fewset.runtime import distributed
-from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import digest_path, replacing_directory
 from fewset.runtime.locks import in_turn
 from fewset.runtime.packaged import packaged_directory
@@ -43,8 +43,7 @@ def find_model(source: str | Path) -> Path:
     if Path(source).exists():
         return Path(source)
     models = released_models()
-    if str(source) not in models:
-        raise unknown_name("run directory, weights file or released model", str(source), models)
+    refuse_unknown("run directory, weights file or released model", str(source), models)
     return models[str(source)]
 
 

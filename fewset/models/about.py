@@ -8,9 +8,6 @@ import inspect
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["inductive", "transductive"]
-Takes = Literal["embeddings", "maps", "images"]
-
 
 @dataclass(frozen=True)
 class About:
@@ -28,8 +25,8 @@ class About:
 
     summary: str = ""
     paper: str = ""
-    kind: Kind = "inductive"
-    takes: Takes = "embeddings"
+    kind: Literal["inductive", "transductive"] = "inductive"
+    takes: Literal["embeddings", "maps", "images"] = "embeddings"
     every_shot: bool = False
     trained: bool = False
     fitted: bool = False

@@ -1,6 +1,6 @@
 """The studies: one function for each table or figure of the paper.
 
-A new one is a function from a `StudyRunner` to a `Plan`, and a line in `STUDIES`.
+A new one is a function from a `StudyRunner` to a `StudyPlan`, and a line in `STUDIES`.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,33 +10,33 @@ from fewset.data.features.table import list_features, open_features, table_path
 from fewset.experiments.embed_set import OF_A_RUN, embed_table, made_from
 from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import Plan, PlannedNumber, PlannedRun
+from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan
 from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 
 # Methods as tables call them; their recipes have the same names in small letters.
-ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
-BENCHMARKED = ("MatchNet", "SimpleShot", *ADAPTED)
-SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
-HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
+_ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
+_BENCHMARKED = ("MatchNet", "SimpleShot", *_ADAPTED)
+_SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
+_HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
 
 
-def benchmark(_: StudyRunner) -> Plan:
+def benchmark(_: StudyRunner) -> StudyPlan:
     """The main table: every method at 1 and 5 shots."""
-    return Plan(
+    return StudyPlan(
         "Few-shot classification",
         tuple(
             PlannedNumber(method, column, PlannedRun(method.lower(), shot))
-            for method in BENCHMARKED
-            for column, shot in SHOTS.items()
+            for method in _BENCHMARKED
+            for column, shot in _SHOTS.items()
         ),
         corner="method",
     )
 
 
-def ways(_: StudyRunner) -> Plan:
+def ways(_: StudyRunner) -> StudyPlan:
     """Interpolation and extrapolation: trained at 5 or 20 ways, scored at 5 to 20."""
-    return Plan(
+    return StudyPlan(
         "Tasks with other ways than in training",
         tuple(
             PlannedNumber(
@@ -51,9 +51,9 @@ def ways(_: StudyRunner) -> Plan:
                 panel=f"{shot}-shot, trained {trained}-way",
                 tasks={"way": way},
             )
-            for shot in SHOTS.values()
+            for shot in _SHOTS.values()
             for trained, query in ((5, 15), (20, 5))
-            for method in ADAPTED
+            for method in _ADAPTED
             for way in (5, 10, 15, 20)
         ),
         corner="method",
@@ -63,7 +63,7 @@ def ways(_: StudyRunner) -> Plan:
     )
 
 
-def transductive(runner: StudyRunner) -> Plan:
+def transductive(runner: StudyRunner) -> StudyPlan:
     """Queries classified one by one, and together."""
 
     def with_queries(method: str, shot: int, tag: str, *changes: str) -> PlannedRun:
@@ -86,7 +86,7 @@ def transductive(runner: StudyRunner) -> Plan:
             "FEAT‡": (feat, "double-dagger"),
         }
 
-    return Plan(
+    return StudyPlan(
         "Transductive few-shot classification",
         tuple(
             PlannedNumber(
@@ -96,7 +96,7 @@ def transductive(runner: StudyRunner) -> Plan:
                 setting="transductive" if variant else "standard",
                 options={"variant": variant} if variant else {},
             )
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
             for row, (run, variant) in rows(shot).items()
         ),
         corner="method",
@@ -108,21 +108,21 @@ def transductive(runner: StudyRunner) -> Plan:
     )
 
 
-def generalised(_: StudyRunner) -> Plan:
+def generalised(_: StudyRunner) -> StudyPlan:
     """Seen and unseen classes together, with the curve of one against the other."""
     scores = {"SEEN": "seen", "UNSEEN": "unseen", "COMBINED": "combined", "harmonic mean": "harmonic"}
-    return Plan(
+    return StudyPlan(
         "Generalised few-shot classification",
         tuple(
             PlannedNumber(
                 method,
                 column,
-                PlannedRun(method.lower(), shot, "held-out", (f"data.hold_out={HELD_OUT}",)),
+                PlannedRun(method.lower(), shot, "held-out", (f"data.hold_out={_HELD_OUT}",)),
                 panel=f"{shot}-shot learning",
                 setting="generalised",
                 score=score,
             )
-            for shot in SHOTS.values()
+            for shot in _SHOTS.values()
             for method in ("ProtoNet", "FEAT")
             for column, score in scores.items()
         ),
@@ -134,7 +134,7 @@ def generalised(_: StudyRunner) -> Plan:
     )
 
 
-def cross_domain(runner: StudyRunner) -> Plan:
+def cross_domain(runner: StudyRunner) -> StudyPlan:
     """Trained in one domain; shots from it or another, queries from it or another."""
     domains = runner.images.domain_names
     if len(domains) < 2:
@@ -158,7 +158,7 @@ def cross_domain(runner: StudyRunner) -> Plan:
             runner.make(run("feat")), runner.images, trained, other, spec, out, runner.device
         )
 
-    return Plan(
+    return StudyPlan(
         f"Few-shot domain generalisation, trained on {trained}",
         tuple(
             PlannedNumber(
@@ -177,13 +177,13 @@ def cross_domain(runner: StudyRunner) -> Plan:
     )
 
 
-def low_shot(runner: StudyRunner) -> Plan:
+def low_shot(runner: StudyRunner) -> StudyPlan:
     """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior."""
     table = runner.features or _features_of_the_set(runner)
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
     own = f"{runner.on}/low-shot"
     on = own if runner.has(PlannedRun("feat", on=own)) else "low-shot"
-    return Plan(
+    return StudyPlan(
         "Large-scale low-shot learning, top-5 accuracy",
         tuple(
             PlannedNumber(
@@ -225,26 +225,26 @@ def _features_of_the_set(runner: StudyRunner) -> str:
     return run.name
 
 
-def adaptation(_: StudyRunner) -> Plan:
+def adaptation(_: StudyRunner) -> StudyPlan:
     """The embeddings before and after adaptation."""
-    return Plan(
+    return StudyPlan(
         "Before against after adaptation",
         tuple(
             PlannedNumber(row, column, PlannedRun("feat", shot), score=score)
             for row, score in (("Pre-Adapt", "before"), ("Post-Adapt", ""))
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
         ),
         corner="embeddings",
     )
 
 
-def averaging(_: StudyRunner) -> Plan:
+def averaging(_: StudyRunner) -> StudyPlan:
     """The mean of each class before or after the set-to-set function."""
     columns = {
         "Pre-Avg": PlannedRun("feat", 5),
         "Post-Avg": PlannedRun("feat", 5, "post-average", ('model.average="post"',)),
     }
-    return Plan(
+    return StudyPlan(
         "Averaging before or after adaptation",
         tuple(
             PlannedNumber(str(shot), column, run, tasks={"shot": shot})
@@ -256,22 +256,22 @@ def averaging(_: StudyRunner) -> Plan:
     )
 
 
-def heads(_: StudyRunner) -> Plan:
+def heads(_: StudyRunner) -> StudyPlan:
     """The number of heads of the Transformer."""
     return _ablation("Number of heads", "heads", "model.adapter_options.heads", (1, 2, 4, 8), usual=1)
 
 
-def layers(_: StudyRunner) -> Plan:
+def layers(_: StudyRunner) -> StudyPlan:
     """The number of layers of the Transformer."""
     return _ablation("Number of layers", "layers", "model.adapter_options.layers", (1, 2, 3), usual=1)
 
 
-def contrastive(_: StudyRunner) -> Plan:
+def contrastive(_: StudyRunner) -> StudyPlan:
     """The weight of the contrastive term."""
     return _ablation("Weight of the contrastive term", "weight", "train.balance", (10, 1, 0.1, 0.01))
 
 
-def similarity(_: StudyRunner) -> Plan:
+def similarity(_: StudyRunner) -> StudyPlan:
     """Cosine similarity, with a temperature of its own, against Euclidean distance."""
     changes = (
         'model.head_options.similarity="cosine"',
@@ -279,21 +279,23 @@ def similarity(_: StudyRunner) -> Plan:
         "train.contrastive_temperature=0.1",
     )
     rows = {"Cosine": ("cosine", changes), "Euclidean": ("", ())}
-    return Plan(
+    return StudyPlan(
         "Cosine similarity against Euclidean distance",
         tuple(
             PlannedNumber(row, column, PlannedRun("feat", shot, *changed))
             for row, changed in rows.items()
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
         ),
         corner="similarity",
         notes=("Cosines are divided by a temperature of 0.1, distances by that of the recipe.",),
     )
 
 
-def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual: float | None = None) -> Plan:
+def _ablation(
+    title: str, corner: str, key: str, values: Iterable[float], usual: float | None = None
+) -> StudyPlan:
     """FEAT with one key of its recipe at each of the values; at the usual one it is the recipe as it is."""
-    return Plan(
+    return StudyPlan(
         title,
         tuple(
             PlannedNumber(
@@ -304,13 +306,13 @@ def _ablation(title: str, corner: str, key: str, values: Iterable[float], usual:
                 ),
             )
             for value in values
-            for column, shot in SHOTS.items()
+            for column, shot in _SHOTS.items()
         ),
         corner=corner,
     )
 
 
-def _named(*studies: Callable[[StudyRunner], Plan]) -> dict[str, Callable[[StudyRunner], Plan]]:
+def _named(*studies: Callable[[StudyRunner], StudyPlan]) -> dict[str, Callable[[StudyRunner], StudyPlan]]:
     return {study.__name__.replace("_", "-"): study for study in studies}
 
 

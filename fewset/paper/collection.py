@@ -29,8 +29,8 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing_directory, write_page
 from fewset.runtime.names import plain_name
 
-PAGE = "README.md"
-NOTES = "notes.md"
+_PAGE = "README.md"
+_NOTES = "notes.md"
 _KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "results/*.json", "results/*.npy")
 
 _INTRODUCTION = """# Measured results
@@ -75,7 +75,7 @@ def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
 def make_page(directory: Path, check: bool = False) -> Path:
     """Write the page of a directory, or with `check` only refuse one that is not what the files give."""
     command = f"fewset results {directory}"
-    return write_page(directory / PAGE, results_page(directory), command, check=check)
+    return write_page(directory / _PAGE, results_page(directory), command, check=check)
 
 
 def results_page(directory: Path) -> str:
@@ -107,8 +107,8 @@ def _section(group: Path) -> str:
         parts += map(markdown_text, tables)
         shown += protocol
     parts += ["### How each number was made\n", markdown_text(_origins(shown))]
-    if (group / NOTES).exists():
-        notes = (group / NOTES).read_text(encoding="utf-8").strip()
+    if (group / _NOTES).exists():
+        notes = (group / _NOTES).read_text(encoding="utf-8").strip()
         parts += ["### What differs, and why\n", f"{notes}\n"]
     return "\n".join(parts)
 

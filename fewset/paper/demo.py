@@ -31,7 +31,7 @@ def demo(
         directory = out / recipe.name
         execute(recipe, recipe.kind, directory, resume=True, device=device, echo=echo, log_to=log_to)
         if recipe.kind == "train":
-            runs.append(out / recipe.name)
+            runs.append(directory)
     page = build_report(runs, out)
     echo(plain_text(comparison_table(load_results(runs))))
     echo(f"runs: {', '.join(map(str, runs))}")

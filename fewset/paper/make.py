@@ -16,11 +16,11 @@ from fewset.experiments.recipes import recipe_digest
 from fewset.experiments.result import Result
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import Number, Plan, PlannedNumber, Study, read_study, write_study
+from fewset.paper.study import PlannedNumber, Study, StudyNumber, StudyPlan, read_study, write_study
 from fewset.runtime.files import file_digest
 
 
-def run_study(name: str, plan: Plan, runner: StudyRunner, file: Path) -> Study:
+def run_study(name: str, plan: StudyPlan, runner: StudyRunner, file: Path) -> Study:
     """Make what is missing in the study's file, or was made of something else, number by number."""
     there = {number.place: number for number in read_study(file).numbers} if file.exists() else {}
     study = _empty(name, plan, runner)
@@ -37,7 +37,7 @@ def run_study(name: str, plan: Plan, runner: StudyRunner, file: Path) -> Study:
                 scored[key], _ = evaluate_run(
                     run, setting=setting, options=options, device=runner.device, **source["tasks"]
                 )
-            number = Number(*planned.place, planned.score, source, scored[key])
+            number = StudyNumber(*planned.place, planned.score, source, scored[key])
         study = replace(study, numbers=(*study.numbers, number))
         write_study(study, file)
     return study
@@ -66,7 +66,7 @@ def _bound(result: Result, planned: PlannedNumber, runner: StudyRunner) -> bool:
     return runner.data_digest(planned.run) in (None, result.data_digest)
 
 
-def _empty(name: str, plan: Plan, runner: StudyRunner) -> Study:
+def _empty(name: str, plan: StudyPlan, runner: StudyRunner) -> Study:
     panels, rows, columns = (
         tuple(dict.fromkeys(labels)) for labels in zip(*(each.place for each in plan.numbers), strict=True)
     )

@@ -42,9 +42,9 @@ from fewset.training.features import FeatureTraining
 from fewset.training.loop import fit
 from fewset.training.optimiser import OptimiserConfig
 
-SHOTS = (1, 5)
+_SHOTS = (1, 5)
 CHOOSING_TASKS = 1000
-SEED = 0
+_SEED = 0
 TRAINING = TrainConfig(
     way=16,
     query=5,
@@ -71,7 +71,7 @@ def measure_methods(
         if old.data_digest == table.digest:
             there, values = {(each.row, each.shot): each for each in old.numbers}, read_per_task(out)
     per_task = {}
-    places = [(row, shot) for row in rows for shot in SHOTS]
+    places = [(row, shot) for row in rows for shot in _SHOTS]
     for count, (row, shot) in enumerate(places, start=1):
         key, source = key_of(row.name, shot), _source(row, shot, tasks)
         number = there.get((row.name, shot))
@@ -142,7 +142,7 @@ def _ready(row: MethodRow, shot: int, chosen: Options, embeddings: Embeddings, o
         digest = hashlib.sha256(repr(made_of).encode()).hexdigest()
         directory = out / "trained" / digest[:16]  # rows that learn alike share it
         directory.mkdir(parents=True, exist_ok=True)
-        fit(FeatureTraining(model, embeddings.table, config, SEED), TrainingFiles(directory))
+        fit(FeatureTraining(model, embeddings.table, config, _SEED), TrainingFiles(directory))
         if row.then:
             other = _build(row, chosen, embeddings, training=False)
             other.adapter.load_state_dict(model.adapter.state_dict())
@@ -155,12 +155,12 @@ def _ready(row: MethodRow, shot: int, chosen: Options, embeddings: Embeddings, o
 def _build(row: MethodRow, chosen: Options, embeddings: Embeddings, training: bool) -> FewShotModel:
     table = embeddings.table
     config = row.model(table.dim, embeddings.spread, chosen, training=training)
-    model = cast(FewShotModel, build_model(config, SEED)).to(embeddings.device)
+    model = cast(FewShotModel, build_model(config, _SEED)).to(embeddings.device)
     fit_centre(model, table)
     return model
 
 
 def _score(model: FewShotModel, embeddings: Embeddings, setup: str, shot: int, tasks: int) -> Score:
     features, labels = embeddings.unseen(setup)
-    spec = TaskSpec(way=5, shot=shot, query=15, tasks=tasks, seed=SEED)
+    spec = TaskSpec(way=5, shot=shot, query=15, tasks=tasks, seed=_SEED)
     return evaluate(model, model.backbone(features), labels, spec, title="scoring")

@@ -12,7 +12,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing, write_json
 from fewset.runtime.parsing import read_record
 
-FORMAT = 1
+_FORMAT = 1
 FILE, PER_TASK, TIMES = "methods.json", "per_task.npz", "times.json"
 
 
@@ -42,7 +42,7 @@ class MethodsRecord:
     """The digests of the weights and the images behind the embeddings, where they are known."""
     command: str
     numbers: tuple[MethodNumber, ...] = field(default=())
-    format: int = FORMAT
+    format: int = _FORMAT
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MethodTimes:
     """By row, and then by shot."""
     machine: dict[str, Any]
     command: str
-    format: int = FORMAT
+    format: int = _FORMAT
 
 
 def key_of(row: str, shot: int) -> str:
@@ -74,7 +74,7 @@ def read_record_of(out: Path) -> MethodsRecord:
     file = out / FILE
     if not file.exists():
         raise UserError(f"there is no {file}; `fewset paper methods --features NAME` writes it")
-    return read_record(MethodsRecord, file, "methods", FORMAT, partial(_broken, file))
+    return read_record(MethodsRecord, file, "methods", _FORMAT, partial(_broken, file))
 
 
 def read_per_task(out: Path) -> dict[str, Float32[np.ndarray, "tasks"]]:
@@ -89,7 +89,7 @@ def read_per_task(out: Path) -> dict[str, Float32[np.ndarray, "tasks"]]:
 def read_times(out: Path) -> MethodTimes | None:
     """The times, where they were measured."""
     file = out / TIMES
-    return read_record(MethodTimes, file, "times", FORMAT, partial(_broken, file)) if file.exists() else None
+    return read_record(MethodTimes, file, "times", _FORMAT, partial(_broken, file)) if file.exists() else None
 
 
 def _broken(path: Path, what: str) -> UserError:

@@ -12,8 +12,8 @@ from fewset.models.adapters import ADAPTERS
 from fewset.models.heads import HEADS
 from fewset.runtime.parsing import parse
 
-TRANSFORM = "transform"
-TEMPERATURE = "temperature"
+_TRANSFORM = "transform"
+_TEMPERATURE = "temperature"
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class MethodRow:
 
     def model(self, dim: int, spread: float, chosen: Options, *, training: bool = False) -> ModelConfig:
         """The model on rows of `dim` numbers whose mean squared distance from their mean is `spread`."""
-        options = {**self.head_options, **{key: chosen[key] for key in chosen if key != TRANSFORM}}
-        temperature = chosen.get(TEMPERATURE, self.temperature)
-        transform = chosen.get(TRANSFORM, "none")
+        options = {**self.head_options, **{key: chosen[key] for key in chosen if key != _TRANSFORM}}
+        temperature = chosen.get(_TEMPERATURE, self.temperature)
+        transform = chosen.get(_TRANSFORM, "none")
         if temperature is not None:
-            options[TEMPERATURE] = temperature * (spread if transform == "none" else 1.0)
+            options[_TEMPERATURE] = temperature * (spread if transform == "none" else 1.0)
         head = self.head
         if self.then and not training:
             head, options = self.then, {}

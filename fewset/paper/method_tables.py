@@ -10,7 +10,7 @@ from fewset.paper.method_record import (
     read_record_of,
     read_times,
 )
-from fewset.report.tables import Cell, Column, Estimate, Table, csv_text, markdown_text
+from fewset.report.tables import Column, Estimate, Table, Value, csv_text, markdown_text
 from fewset.runtime.files import write_text
 from fewset.tasks.scores import Score, compare
 
@@ -48,11 +48,11 @@ def _table(
     shots = sorted({number.shot for number in record.numbers})
     rows = list(dict.fromkeys(number.row for number in record.numbers if number.kind == kind))
     rows.sort(key=lambda row: -numbers[row, shots[0]].mean)
-    columns: list[tuple[Column, list[Cell]]] = [(Column("method", "method"), list(rows))]
+    columns: list[tuple[Column, list[Value]]] = [(Column("method", "method"), list(rows))]
     for shot in shots:
         title, baseline = f"{shot}-shot 5-way", scores.get(key_of(BASELINE, shot))
-        accuracies: list[Cell] = []
-        differences: list[Cell] = []
+        accuracies: list[Value] = []
+        differences: list[Value] = []
         for row in rows:
             score = scores.get(key_of(row, shot)) if (row, shot) in numbers else None
             accuracies.append(None if score is None else Estimate(score.mean, score.ci95))
@@ -62,9 +62,9 @@ def _table(
         columns.append((Column(f"to {BASELINE}", f"{title} to {BASELINE}", True), differences))
         if times is not None:
             name = f"{shot}-shot, seconds"
-            cells: list[Cell] = [_seconds(times, row, shot) for row in rows]
+            cells: list[Value] = [_seconds(times, row, shot) for row in rows]
             columns.append((Column(name, name), cells))
-    chosen: list[Cell] = ["; ".join(_chosen(numbers, row, shot) for shot in shots) for row in rows]
+    chosen: list[Value] = ["; ".join(_chosen(numbers, row, shot) for shot in shots) for row in rows]
     columns.append((Column("chosen on validation", "chosen"), chosen))
     return Table(
         title=f"{KINDS[kind]} ({record.data}, {record.dim} numbers): accuracy in %, mean ± 95 % interval",

@@ -7,7 +7,7 @@ from fewset.paper.numbers import cited_note
 from fewset.paper.study import Study, read_study
 from fewset.paper.study_figures import study_figures
 from fewset.report.figures import png, svg
-from fewset.report.tables import Cell, Column, Table, csv_text, escape_markdown, latex_text, markdown_text
+from fewset.report.tables import Column, Table, Value, csv_text, escape_markdown, latex_text, markdown_text
 from fewset.runtime.files import write_bytes, write_text
 
 
@@ -43,7 +43,7 @@ def study_tables(study: Study) -> list[Table]:
 
 def _panel_table(study: Study, panel: str, last: bool) -> Table:
     corner = f"{study.corner} ↓ {study.columns_title} →" if study.columns_title else study.corner
-    columns: list[tuple[Column, Sequence[Cell]]] = [(Column(corner, "row"), study.rows)]
+    columns: list[tuple[Column, Sequence[Value]]] = [(Column(corner, "row"), study.rows)]
     for column in study.columns:
         columns.append((Column(column, column, True), [study.ours(panel, row, column) for row in study.rows]))
         paper = [study.paper(panel, row, column) for row in study.rows]
@@ -100,7 +100,7 @@ def _long_table(study: Study) -> Table:
         *(Column(name, name, True) for name in ("accuracy", "paper")),
         *(Column(name, name) for name in ("paper_on", "paper_cited", *origins)),
     )
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     for place in [(panel, row, col) for panel in study.panels for row in study.rows for col in study.columns]:
         number, paper = study.number(*place), study.paper(*place)
         origin = ("" if number is None else str(getattr(number.result, name)) for name in origins)

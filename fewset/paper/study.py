@@ -1,7 +1,7 @@
 """A study: the numbers of one table or figure of the paper.
 
-A `Plan` says which they are, where each stands and what it comes from; a `Study`, which has a file, holds
-those that are made, each with its result.
+A `StudyPlan` says which they are, where each stands and what it comes from; a `Study`, which has a file,
+holds those that are made, each with its result.
 """
 
 import re
@@ -18,7 +18,7 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from fewset.runtime.parsing import read_record
 
-FORMAT = 2
+_FORMAT = 2
 
 Style = Literal["table", "lines"]
 
@@ -64,7 +64,7 @@ class PlannedNumber:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """What a study shows, and how.
 
     `column_keys` names the columns of the paper that stand for those of the study, where they differ;
@@ -82,7 +82,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Number:
+class StudyNumber:
     """A place in a study, and the score (by its name in `Result.score_of`) of the result that stands there.
 
     `source` says what was asked for, so that a number is made anew when something else is asked for.
@@ -120,14 +120,14 @@ class Study:
     columns: tuple[str, ...]
     column_keys: tuple[str, ...]  # what the paper's columns are called
     command: str
-    numbers: tuple[Number, ...]
+    numbers: tuple[StudyNumber, ...]
     notes: tuple[str, ...]
-    format: int = FORMAT
+    format: int = _FORMAT
 
     def __post_init__(self) -> None:
         _check(self)
 
-    def number(self, panel: str, row: str, column: str) -> Number | None:
+    def number(self, panel: str, row: str, column: str) -> StudyNumber | None:
         place = (panel, row, column)
         return next((number for number in self.numbers if number.place == place), None)
 
@@ -169,7 +169,7 @@ def read_study(path: Path) -> Study:
     """Read and check a study file."""
     if not path.exists():
         raise UserError(f"there is no study file {path}; the command of the study writes it")
-    return read_record(Study, path, "study", FORMAT, partial(_broken, path))
+    return read_record(Study, path, "study", _FORMAT, partial(_broken, path))
 
 
 def _check(study: Study) -> None:

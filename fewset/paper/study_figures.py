@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from fewset.paper.study import Number, Study
+from fewset.paper.study import Study, StudyNumber
 from fewset.report.figures import COLOURS, FAINT, INK, LINES, MARKERS, WIDTH, colour_of, style
 from fewset.report.tables import Estimate, text_of
 from fewset.runtime.errors import UserError
 
-Numbers = Callable[[str, str, str], Estimate | None]
+_Numbers = Callable[[str, str, str], Estimate | None]
 """Panel, row and column to a number."""
 
 OWN, CITED = "D", "^"  # the marks of the paper's numbers
@@ -187,7 +187,7 @@ def _limits(study: Study, band: Band, column: str) -> tuple[float, float]:
     return middle - 0.9 * width, middle + 0.9 * width  # room for the numbers above the outermost dots
 
 
-def _ends(study: Study, numbers: Numbers, panel: str, column: str) -> list[float]:
+def _ends(study: Study, numbers: _Numbers, panel: str, column: str) -> list[float]:
     """Where the intervals of a column end, in percent."""
     found = [number for row in study.rows if (number := numbers(panel, row, column))]
     return [100 * (number.mean + side * (number.ci95 or 0)) for number in found for side in (-1, 1)]
@@ -250,7 +250,7 @@ def _chance(study: Study, panel: str) -> list[tuple[int, float]]:
     ]
 
 
-def _curve(axes: Axes, number: Number, place: int) -> None:
+def _curve(axes: Axes, number: StudyNumber, place: int) -> None:
     try:
         curve, scores = number.result.fields["curve"], number.result.scores
         # Infinite constants are written as "inf" and "-inf", which `float` reads.

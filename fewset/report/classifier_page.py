@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fewset.classify.measure.measurement import Figure, Measurement, PlannedSet, read_measurement, read_plan
-from fewset.report.tables import Cell, Column, Estimate, Table, escape_markdown, markdown_text
+from fewset.report.tables import Column, Estimate, Table, Value, escape_markdown, markdown_text
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_text
 from fewset.tasks.scores import Difference
@@ -197,9 +197,9 @@ def _origin_table(measured: Sequence[Measurement]) -> Table:
     )
 
 
-def _estimate(figure: Figure) -> Cell:
+def _estimate(figure: Figure) -> Value:
     return Estimate(figure.mean, figure.ci95)
 
 
-def _difference(figure: Figure) -> Cell:
+def _difference(figure: Figure) -> Value:
     return Difference(figure.mean, float("nan") if figure.ci95 is None else figure.ci95)

@@ -16,6 +16,7 @@ from fewset.runtime.arrays import array_in
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
 from fewset.runtime.names import plain_name
+from fewset.runtime.parsing import flattened
 from fewset.runtime.reading import parse_json, parse_toml, read_bytes, read_text, regular_file
 from fewset.runtime.zips import open_zip
 from fewset.tasks.scores import Score
@@ -245,11 +246,4 @@ def _recipe(directory: Path) -> dict[str, Any]:
         table = parse_toml(read_text(file))
     except (OSError, ValueError) as error:
         raise UserError(f"{file} is not valid TOML ({error}); mend it, or train anew with --force") from None
-    return _flat({name: value for name, value in table.items() if name != "card"})
-
-
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flat
+    return flattened({name: value for name, value in table.items() if name != "card"})

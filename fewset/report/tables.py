@@ -22,7 +22,8 @@ class Estimate(NamedTuple):
     mark: str = ""  # leads to a note
 
 
-Cell = Score | Difference | Estimate | str | None
+Value = Score | Difference | Estimate | str | None
+"""What a cell of a table holds."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Column:
 class Table:
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Value, ...], ...]
     notes: tuple[str, ...] = ()
 
 
@@ -50,21 +51,21 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
     baselines = list(dict.fromkeys(item.baseline for item in comparisons if item.baseline))
     over = baselines[0] if len(baselines) == 1 else "baseline"
 
-    def difference(item: Comparison) -> Cell:
+    def difference(item: Comparison) -> Value:
         if item.difference is None:
             return None if item.alone else "baseline"
         return item.difference
 
-    def tasks(item: Comparison) -> Cell:
+    def tasks(item: Comparison) -> Value:
         """What the title cannot say for all."""
         if not alike:
             return describe_tasks(item.result)
         return None if same_count else f"{item.result.tasks:,}"
 
-    def excluded(item: Comparison) -> Cell:
+    def excluded(item: Comparison) -> Value:
         return None if item.difference is None else "yes" if item.difference.excludes_zero else "no"
 
-    columns: dict[Column, list[Cell]] = {
+    columns: dict[Column, list[Value]] = {
         Column("Method", "method"): [item.label for item in comparisons],
         Column("Tasks", "tasks"): [tasks(item) for item in comparisons],
         Column("Accuracy", "accuracy", True): [item.result.score for item in comparisons],
@@ -145,7 +146,7 @@ def describe_tasks(result: LoadedResult, count: bool = True) -> str:
     return ", ".join(parts)
 
 
-def text_of(cell: Cell) -> str:
+def text_of(cell: Value) -> str:
     """A cell in words; fractions become percent with two decimals, differences carry their sign."""
     match cell:
         case None:
@@ -228,7 +229,7 @@ def latex_text(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
         return "    " + " & ".join(cells) + r" \\"
 
-    def cell_of(cell: Cell) -> str:
+    def cell_of(cell: Value) -> str:
         if isinstance(cell, Estimate) and cell.mark:
             return cell_of(cell._replace(mark="")) + _latex(cell.mark)
         text = text_of(cell)

@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 
 from fewset.report.figures import DOWN, FAINT, UP, WIDTH, style
 from fewset.runtime.errors import UserError
+from fewset.runtime.names import shortened
 
 SUPPORT_ACROSS, QUERIES_ACROSS = 5, 8  # images in a line; more go into further lines
 _STEP = 1.08  # from image to image; an image is 1 wide and 1 high
@@ -113,15 +114,10 @@ def _draw(axes: Axes, task: PicturedTask, shape: _Shape, points: float) -> None:
             colour = UP if correct else DOWN
             frame = Rectangle((left, below), 1, 1, fill=False, edgecolor=colour, linewidth=2)
             axes.add_patch(frame)
-            mark = (
-                "✓" if correct else _short(f"✗ {predicted + 1} {task.class_names[predicted]}", mark_letters)
-            )
+            wrong = shortened(f"✗ {predicted + 1} {task.class_names[predicted]}", mark_letters - 1)
+            mark = "✓" if correct else wrong
             axes.text(left + 0.5, below + 1.05, mark, fontsize=_MARK_SIZE, ha="center", va="top")
 
 
 def _image(axes: Axes, image: UInt8[np.ndarray, "H W 3"], left: float, top: float) -> None:
     axes.imshow(image, extent=(left, left + 1, top + 1, top))
-
-
-def _short(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"

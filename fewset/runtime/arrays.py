@@ -39,6 +39,12 @@ def array_in(archive: ZipFile, name: str, largest: int = LARGEST) -> np.ndarray:
         return read_array(member, largest)
 
 
+def check_numbers(column: np.ndarray, limit: int, name: str) -> None:
+    """A ValueError unless the column has whole numbers from 0 to below a limit."""
+    if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limit:
+        raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")
+
+
 def read_array(file: BufferedIOBase | IO[bytes], largest: int = LARGEST) -> np.ndarray:
     """The array in a file of at most so many bytes; `ValueError` where it is larger, or ends too early."""
     shape, by_column, dtype = read_header(file)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # torch is imported when it is needed: the help of the comman
     from torch import Tensor
     from torch._C._distributed_c10d import Store
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 TIMEOUT = timedelta(minutes=30)  # how far behind the others a process that is alive may be
 BEAT, SILENCE = 3.0, 24.0  # seconds between two signs of life, and without any until a process is given up
@@ -185,7 +185,7 @@ def _brief(error: Exception) -> str:
 # Working together. Each of these must be called by all processes, in the same order.
 
 
-def on_main_process(function: Callable[[], T]) -> T:
+def on_main_process(function: Callable[[], _T]) -> _T:
     """Call `function` in the first process alone; all wait for it, and return or raise what it does."""
     if world_size() == 1:
         return function()
@@ -203,11 +203,11 @@ def on_main_process(function: Callable[[], T]) -> T:
         dist.broadcast_object_list(outcome, src=0)
     if outcome[1] is not None:
         raise outcome[1]
-    result: T = outcome[0]
+    result: _T = outcome[0]
     return result
 
 
-def all_gather(value: T) -> list[T]:
+def all_gather(value: _T) -> list[_T]:
     """The value of each process."""
     if world_size() == 1:
         return [value]

@@ -36,13 +36,18 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends without an error.
 
     What the system refuses is a user's error about `path`; what killed processes left there is removed.
+    Others may read the file as they may any new one: safetensors would keep it for its owner alone.
     """
     with refused(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         clear_all(path.parent)
         temporary = partial_path(path)
         try:
+            temporary.touch()
+            mode = temporary.stat().st_mode
+            temporary.unlink()
             yield temporary
+            temporary.chmod(mode)
             sync(temporary)
             temporary.replace(path)
             sync(path.parent)

@@ -18,7 +18,7 @@ from fewset.runtime.errors import UserError
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
-def tune(threads: int | None = None) -> None:
+def tune() -> None:
     """Keep freed memory in the process, flush denormal numbers to zero, let idle threads sleep soon.
 
     By default glibc gives large freed buffers back to the system, and the page faults of getting them
@@ -27,9 +27,9 @@ def tune(threads: int | None = None) -> None:
     each other, which takes the processor from the one they wait for as soon as anything else runs beside;
     how long they spin is read when torch is first imported, so call this before that.
 
-    Torch computes with `threads` threads; by default with what `OMP_NUM_THREADS` says, else with one for each
-    core that this process may use: a second thread on a core brings nothing to convolutions, and more threads
-    than the process is given time for wait for each other.
+    Torch computes with as many threads as `OMP_NUM_THREADS` says, else with one for each core that this
+    process may use: a second thread on a core brings nothing to convolutions, and more threads than the
+    process is given time for wait for each other.
     """
     if os.environ.get("FEWSET_TUNE", "1") == "0":
         return
@@ -43,8 +43,8 @@ def tune(threads: int | None = None) -> None:
     import torch
 
     torch.set_flush_denormal(True)
-    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(threads or usable_cores())
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(usable_cores())
 
 
 def refuse_fork() -> None:

@@ -94,6 +94,18 @@ def lasting(config: Any) -> Any:
     return _without_none(_without_later(config))
 
 
+def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested tables by their keys joined with dots.
+
+    >>> flattened({"seed": 0, "train": {"optimiser": {"lr": 0.1}}})
+    {'seed': 0, 'train.optimiser.lr': 0.1}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= flattened(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return found
+
+
 def describe_type(kind: Any) -> str:
     """An annotation in words, for errors and for help."""
     origin, arguments = get_origin(kind), get_args(kind)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import check_seed
 
-MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8}
+_MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8}
 """What a machine can be asked for; the value of each task is kept in memory."""
 
 
@@ -43,6 +43,6 @@ class TaskSpec:
             value = getattr(self, name)
             if value < 1:
                 raise UserError(f"{name} is {value}, expected 1 or more")
-            if value > MOST[name]:
-                raise UserError(f"{name} is {value}, expected at most {MOST[name]:,}")
+            if value > _MOST[name]:
+                raise UserError(f"{name} is {value}, expected at most {_MOST[name]:,}")
         check_seed(self.seed)

@@ -1,1 +1,1 @@
-"""Training: a resumable loop, the stages it runs, optimiser and schedule, the run directory."""
+"""Training: a resumable loop, the stages that it runs, optimiser and schedule, checkpoints."""

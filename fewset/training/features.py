@@ -33,11 +33,6 @@ class FeatureTraining(TaskStage):
 
     def __init__(self, model: FewShotModel, table: FeatureTable, config: TrainConfig, seed: int) -> None:
         self.input = feature_input(model, table)
-        if config.augment or config.init or config.precision != "float32":
-            raise UserError(
-                "a table of features has neither images to augment nor weights to start from nor a backbone; "
-                "leave out train.augment, train.init and train.precision"
-            )
         parameters = list(model.parameters())
         if not parameters and config.epochs:
             raise UserError(

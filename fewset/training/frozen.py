@@ -165,7 +165,7 @@ def _tabulate(
     scales = model.scales[scale : scale + 1]
     frozen = _Front(model.backbone, front)
     part = fingerprint(front)
-    pixels_of = f"{images.digest} {_digest(rows)} {(flipped, rotation, *scales)}"
+    pixels_of = f"{images.digest} {_digest(rows.tobytes())} {(flipped, rotation, *scales)}"
     name = f"{part} {frozen.input_size, frozen.mean, frozen.std} {pixels_of}"
     if name not in _tables:
         if not all(other.startswith(part) for other in _tables):
@@ -176,8 +176,8 @@ def _tabulate(
     return _tables[name]
 
 
-def _digest(array: np.ndarray) -> str:
-    return hashlib.sha256(array.tobytes()).hexdigest()
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _compute(
@@ -203,7 +203,7 @@ def _compute(
         table = temporary_table(size_of_table)
         _fill(table, frozen, pixels, rows)
         return table
-    path = Path(kept) / f"{_digest(np.frombuffer(name.encode(), np.uint8))}.npy"
+    path = Path(kept) / f"{_digest(name.encode())}.npy"
     if not path.exists():
         with replacing(path) as temporary:
             table = np.lib.format.open_memmap(temporary, "w+", np.float16, size_of_table)

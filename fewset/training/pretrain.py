@@ -12,9 +12,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from fewset.data.images.augmentation import AREA, Area, rotate
-from fewset.evaluation.scoring import evaluate_selection
+from fewset.evaluation.embedding import embed_images, evaluating
+from fewset.evaluation.scoring import score_tasks
 from fewset.models.losses import distillation_loss
 from fewset.models.model import FewShotModel
 from fewset.runtime.devices import Precision
@@ -22,7 +24,6 @@ from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.averaging import follow
 from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
@@ -90,12 +91,11 @@ class PretrainConfig:
             )
 
 
-Teacher = Callable[[Tensor], Tensor]
-"""Normalised images (B, 3, H, W) to logits of the classes of the train split."""
-
-
 class Pretraining:
-    """The backbone with a softmax layer over the classes of the train split."""
+    """The backbone with a softmax layer over the classes of the train split.
+
+    `teachers` make logits of these classes from normalised images (B, 3, H, W).
+    """
 
     title = "pre-training"
 
@@ -105,7 +105,7 @@ class Pretraining:
         items: TrainingItems,
         config: PretrainConfig,
         seed: int,
-        teachers: Sequence[Teacher] = (),
+        teachers: Sequence[Callable[[Tensor], Tensor]] = (),
     ) -> None:
         self.trained, self.config, self.seed, self.teachers = model, config, seed, teachers
         self.images, self.train, self.val = items.images, items.train, items.val
@@ -124,7 +124,7 @@ class Pretraining:
         self.model: FewShotModel = model
         self.module = nn.ModuleDict(parts)
         if config.average:
-            average = follow(self.module, self.optimiser, config.average)
+            average = _follow(self.module, self.optimiser, config.average)
             self.model = average.module["model"]  # type: ignore[index]
             self.module = nn.ModuleDict({**parts, "average": average})
         self.epochs = config.epochs
@@ -186,7 +186,9 @@ class Pretraining:
             tasks=self.config.validation_tasks,
             seed=self.seed,
         )
-        return evaluate_selection(self.model, self.images, self.val, spec)
+        features = embed_images(self.model, self.images.images, self.val.rows)
+        with evaluating(self.model) as model:
+            return score_tasks(model, features, self.val.index, spec)
 
     def _batch(self, epoch: int, within: int, part: Part = WHOLE) -> np.ndarray:
         if epoch != self._epoch:
@@ -194,6 +196,18 @@ class Pretraining:
             self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
         first, last = (within * self.batch + place for place in part.bounds(self.batch))
         return self._order[first:last]
+
+
+def _follow(model: nn.Module, optimiser: torch.optim.Optimizer, decay: float) -> AveragedModel:
+    """The exponential moving average of a model over the optimiser's steps, its first being a copy.
+
+    After each step it is `decay` times what it was plus the rest of what the model is. So are the statistics
+    of BatchNorm: those of the last epochs, by the same weights. It is a module, so a checkpoint holds it.
+    """
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)  # type: ignore[no-untyped-call]
+    average.requires_grad_(False)
+    optimiser.register_step_post_hook(lambda *_: average.update_parameters(model))
+    return average
 
 
 def _accuracy(logits: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]) -> Float[Tensor, ""]:

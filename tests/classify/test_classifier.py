@@ -186,6 +186,8 @@ def test_mistakes_of_fitting_are_told(folder: Path, tmp_path: Path) -> None:
     write_photos(tmp_path / "split" / "train")
     with pytest.raises(UserError, match=r"has the splits train.*take one of them"):
         FewShotClassifier(TinyEncoder()).fit(tmp_path / "split")
+    with pytest.raises(UserError, match=r"absent does not exist; expected .* a CSV file"):
+        FewShotClassifier(TinyEncoder()).fit(tmp_path / "absent")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="no photos in"):
         FewShotClassifier(TinyEncoder()).fit(tmp_path / "empty")
@@ -210,7 +212,10 @@ def test_bad_photos_are_left_out_of_a_fit_and_rows_of_the_answers(folder: Path) 
     assert all(answer.label == answer.name.split("/")[0] for answer in answers if not answer.problem)
     for path in (folder / "grass").iterdir():
         path.write_bytes(b"no image")
-    with warnings.catch_warnings(action="ignore"), pytest.raises(UserError, match="no photo of 'grass'"):
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(UserError, match=r"'grass' .*\.png: not an image"),
+    ):
         FewShotClassifier(TinyEncoder()).fit(folder)
 
 

@@ -140,6 +140,11 @@ def _set(*keys: str | int) -> Callable[[Any, Any], None]:
         (["trust", "copies"], [[0, 99]]),
         (["trust", "suspects"], [{"photo": 0, "looks_like": 7, "probability": 0.9}]),
         (["trust", "confusions"], [{"label": 0, "taken_for": 7, "photos": 1}]),
+        (["groups"], ["a", "b"]),
+        (["groups"], [1] * 12),
+        (["trust", "groups"], 0),
+        (["trust", "groups"], 99),
+        (["trust", "groups"], -1),
         (["extra"], 1),
     ],
 )

@@ -48,6 +48,8 @@ def test_each_turn_takes_one_photo_of_a_class() -> None:
     assert left_out_turns(labels, np.arange(9), fits=2).max() == 1
     copies = np.array([0, 1, 2, 3, 4, 3, 6, 7, 8])
     assert left_out_turns(labels, copies)[[3, 5, 6]].tolist() == [0, 0, 1]
+    cameras = np.array([0, 0, 1, 0, 1, 1, 2, 2, 2])  # each has photos of all classes
+    assert left_out_turns(labels, cameras).tolist() == cameras.tolist()
 
 
 @pytest.mark.parametrize("name", sorted(CLASSIFIER_HEADS))

@@ -113,6 +113,23 @@ def test_a_folder_a_zip_file_and_a_table_make_the_same_classifier(photos: Path, 
     assert not Path("other.fewset.md").exists()
 
 
+def test_a_table_may_have_groups(photos: Path) -> None:
+    """Two photos of a group, and the others for themselves."""
+    files = sorted(photos.rglob("*.png"))
+    rows = [f"{file},{file.parent.name},{'twins' if place < 2 else ''}" for place, file in enumerate(files)]
+    Path("photos.csv").write_text("\n".join(["path,label,group", *rows]) + "\n")
+    output = succeed("fit", "photos.csv", "-o", "other.fewset", "--encoder", "tiny")
+    assert "accuracy by leave-one-group-out, " in output
+    assert f"{len(files)} photos of {len(files) - 1} groups: between " in output
+    again = succeed("info", "other.fewset")
+    assert f"{len(files)} photos of {len(files) - 1} groups: between " in again
+    assert FewShotClassifier.load("other.fewset", encoder=TinyEncoder()).learned_.support.groups == (
+        "twins",
+        "twins",
+        *([""] * (len(files) - 2)),
+    )
+
+
 @pytest.mark.parametrize("odd", ["../1.png", "/1.png", "C:\\1.png", "grass/no suffix"])
 def test_what_is_left_out_is_counted_and_named(odd: str, classifier: Path, photos: Path) -> None:
     with zipfile.ZipFile("odd.zip", "w") as archive:
@@ -548,6 +565,9 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
             "bad.csv is read and cannot be written too",
         ),
         (["fit", "bad.csv", "-o", "bad.csv"], "bad.csv is read and cannot be written too"),
+        (["fit", "photos", "-o", "photos/grass/0.png"], "0.png has the name of a photo"),
+        (["fit", "photos", "-o", "a", "--card", "a.JPG"], "a.JPG has the name of a photo"),
+        (["predict", "my.fewset", "photos", "--csv", "photos/grass/0.png"], "0.png has the name of a photo"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

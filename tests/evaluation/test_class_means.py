@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fewset.data.features.table import FeatureTable
-from fewset.evaluation.class_means import class_means, fit_centre
+from fewset.evaluation.class_means import fit_centre, training_means
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
@@ -27,7 +27,7 @@ def test_class_means_are_the_means_of_the_training_rows(table: FeatureTable, tra
     features = transformed(table.read(np.arange(ROWS)).astype(np.float64), transform, seen_mean(table))
     classes = np.array([13, 2, 7])
     expected = [features[(table.labels == number) & (table.roles == 0)].mean(axis=0) for number in classes]
-    np.testing.assert_allclose(class_means(model, table, classes), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(training_means(model, table, classes), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("transform", ["none", "cl2n"])
@@ -36,19 +36,19 @@ def test_class_means_do_not_depend_on_the_chunk(table: FeatureTable, transform: 
     model = feature_model(transform=transform)
     fit_centre(model, table)
     classes = table.classes("seen")
-    assert torch.equal(class_means(model, table, classes, chunk), class_means(model, table, classes))
+    assert torch.equal(training_means(model, table, classes, chunk), training_means(model, table, classes))
 
 
 def test_a_class_without_training_rows_is_named(table: FeatureTable) -> None:
     table.roles[table.labels == 4] = 1
     with pytest.raises(UserError, match=r"class 'class 4' of 'table' has no training rows"):
-        class_means(feature_model(), table, np.array([2, 4]))
+        training_means(feature_model(), table, np.array([2, 4]))
 
 
 def test_the_centre_is_part_of_the_weights(table: FeatureTable) -> None:
     model, other = feature_model(transform="cl2n"), feature_model(transform="cl2n")
     with pytest.raises(UserError, match="call fit_centre"):
-        class_means(model, table, table.classes("seen"))
+        training_means(model, table, table.classes("seen"))
     fit_centre(model, table)
     np.testing.assert_allclose(model.backbone.centre, seen_mean(table), rtol=1e-6)  # type: ignore[arg-type]
     other.load_state_dict(model.state_dict())
@@ -59,7 +59,7 @@ def test_the_centre_is_part_of_the_weights(table: FeatureTable) -> None:
 def test_models_that_do_not_fit_are_refused(table: FeatureTable) -> None:
     images = FewShotModel(Conv4(dim=DIM), Identity(DIM), PrototypeHead(DIM))
     with pytest.raises(UserError, match="this model embeds images"):
-        class_means(images, table, table.classes("seen"))
+        training_means(images, table, table.classes("seen"))
     wide = FewShotModel(FeatureInput(DIM + 1), Identity(DIM + 1), PrototypeHead(DIM + 1))
     with pytest.raises(UserError, match="features of 6 numbers, but 'table' has 5"):
         fit_centre(wide, table)

@@ -15,7 +15,7 @@ import torch
 
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.class_means import class_means
+from fewset.evaluation.class_means import training_means
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols.low_shot import PRIORS
 from fewset.experiments.evaluate import evaluate_run
@@ -144,7 +144,7 @@ def test_a_baseline_keeps_the_features_as_they_are(birds: FeatureTable, tmp_path
     run = train(tmp_path / "run", "protonet")
     classes, rows = birds.classes("seen"), birds.read(np.arange(ROWS)).astype(np.float64)
     means = [rows[(birds.labels == number) & (birds.roles == 0)].mean(axis=0) for number in classes]
-    np.testing.assert_allclose(class_means(load(run), birds, classes), means, atol=1e-5)
+    np.testing.assert_allclose(training_means(load(run), birds, classes), means, atol=1e-5)
 
 
 def test_the_prior_is_chosen_on_the_validation_setup(birds: FeatureTable, tmp_path: Path) -> None:

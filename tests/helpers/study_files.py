@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from fewset.experiments.result import Result, StoredScore
-from fewset.paper.study import Number, Study
+from fewset.paper.study import Study, StudyNumber
 
 COLUMNS = ("1-shot 5-way", "5-shot 5-way")
 
@@ -65,7 +65,7 @@ def make_study(**changes: Any) -> Study:
         (panel, row, column) for panel in study.panels for row in study.rows for column in study.columns
     ]
     numbers = tuple(
-        Number(*place, "", {}, record(mean=0.5 + number / 100, ci95=0.001 + number / 10_000))
+        StudyNumber(*place, "", {}, record(mean=0.5 + number / 100, ci95=0.001 + number / 10_000))
         for number, place in enumerate(places)
     )
     return study if "numbers" in changes else replace(study, numbers=numbers)

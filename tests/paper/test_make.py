@@ -17,7 +17,7 @@ from fewset.paper import runner as study_runner
 from fewset.paper.catalogue import ABLATIONS, STUDIES
 from fewset.paper.make import run_study
 from fewset.paper.runner import StudyRunner
-from fewset.paper.study import Plan, PlannedNumber, PlannedRun, read_study, write_study
+from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan, read_study, write_study
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
@@ -25,7 +25,7 @@ from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 pytestmark = pytest.mark.usefixtures("tiny_set")
 
 SMALL = list(dict.fromkeys([*PRETRAIN, *TRAIN]))
-TWO = Plan(
+TWO = StudyPlan(
     "Two numbers of one run",
     (
         PlannedNumber("before", "all", PlannedRun("feat"), score="before"),
@@ -83,7 +83,7 @@ def test_everything_is_computed_on_the_device(
     monkeypatch.setattr(study_runner, "execute", recording)
     elsewhere.make(PlannedRun("pretrain"))
     assert trained == ["cuda:99"]
-    one = Plan("One", (PlannedNumber("one", "all", PlannedRun("pretrain")),))
+    one = StudyPlan("One", (PlannedNumber("one", "all", PlannedRun("pretrain")),))
     with pytest.raises(UserError, match="GPU number 99"):
         run_study("one", one, elsewhere, tmp_path / "one.json")
     assert scored[-1]["device"] == "cuda:99"
@@ -100,7 +100,7 @@ def test_a_study_goes_on_where_it_stopped(runner: StudyRunner, tmp_path: Path, s
     file = tmp_path / "two.json"
     whole = run_study("two", TWO, runner, tmp_path / "whole.json")
     scored.clear()
-    run_study("two", Plan(TWO.title, TWO.numbers[:2]), runner, file)
+    run_study("two", StudyPlan(TWO.title, TWO.numbers[:2]), runner, file)
     again = run_study("two", TWO, runner, file)
     assert [call.get("way") for call in scored] == [None, 5]
     assert [(cell.stored.mean, cell.row) for cell in again.numbers] == [

@@ -4,11 +4,13 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from fewset.runtime import files
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_digest, digest_path, replacing_with_digest
+from fewset.runtime.files import check_digest, digest_path, replacing, replacing_with_digest
 
 
 def write(path: Path, content: bytes) -> None:
@@ -70,3 +72,15 @@ def test_a_stop_never_leaves_the_digest_of_another_file(
     check_digest(path)
     assert path.read_bytes() == (b"new" if stopped == "before the digest" else b"old")
     assert digest_path(path).exists() == (stopped == "in the block")
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027])
+def test_others_may_read_a_file_as_they_may_any_new_one(umask: int, tmp_path: Path) -> None:
+    """Whatever the writer thinks: safetensors makes files that their owner alone may read."""
+    before = os.umask(umask)
+    try:
+        with replacing(tmp_path / "weights") as temporary:
+            save_file({"one": np.zeros(3)}, temporary)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "weights").stat().st_mode & 0o777 == 0o666 & ~umask

@@ -138,9 +138,3 @@ def test_a_model_without_an_adapter_is_only_scored(table: FeatureTable, tmp_path
     fit(stage, run)
     assert stage.model.backbone.centre.isfinite().all()  # type: ignore[union-attr, operator]
     assert stage.validate().per_task.shape == (23,)
-
-
-def test_what_features_do_not_have_is_refused(table: FeatureTable) -> None:
-    for change in ({"augment": ("flip",)}, {"init": "pre"}, {"precision": "bfloat16"}):
-        with pytest.raises(UserError, match=r"leave out train\.augment"):
-            FeatureTraining(feature_model(attention()), table, TrainConfig(**{**vars(CONFIG), **change}), 0)

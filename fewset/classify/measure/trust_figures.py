@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
+from fewset.classify.groups import group_names
 from fewset.classify.learned import Learned, learn
 from fewset.classify.measure.accuracy import drawn_tasks
 from fewset.classify.measure.embedded import EmbeddedSet
@@ -103,5 +104,6 @@ def _observed(
 def learned_of(head: str, items: EmbeddedSet, shots: Int[np.ndarray, "N K"]) -> Learned:
     """The classifier of the shots of a task, as `FewShotClassifier.fit` learns it from photos."""
     rows = shots.flatten()
-    support = support_of_rows(items.features[rows], np.arange(len(shots)).repeat(shots.shape[1]))
+    origins = None if items.origins is None else group_names(items.origins[rows], len(rows))
+    support = support_of_rows(items.features[rows], np.arange(len(shots)).repeat(shots.shape[1]), origins)
     return learn(head, replace(support, fingerprints=items.fingerprints[rows]), None)

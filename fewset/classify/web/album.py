@@ -127,8 +127,8 @@ def album_of(support: Support, share: float | None) -> Album:
         support.names, support.features, support.thumbnails, support.fingerprints.tolist(), strict=True
     )
     photos = (
-        LabelledPhoto(number, label, PhotoRow(*row))
-        for number, (label, row) in enumerate(zip(labels, rows, strict=True))
+        LabelledPhoto(number, label, PhotoRow(*row, group=group))
+        for number, (label, group, row) in enumerate(zip(labels, support.groups, rows, strict=True))
     )
     return Album(tuple(dict.fromkeys(labels)), tuple(photos), share)
 

@@ -17,8 +17,8 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.zips import open_member, open_zip
 
-HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
-SUFFIXES = (*HDF5_SUFFIXES, ".npz")
+_HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
+SUFFIXES = (*_HDF5_SUFFIXES, ".npz")
 _LARGEST_COLUMN = 2**30
 _PACKED, _SMALL = 1100, 2**20  # no compression is better than about 1,000 to 1; nor is a small array a danger
 _DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, MemoryError)

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
-from fewset.runtime.arrays import read_array, read_header
+from fewset.runtime.arrays import check_numbers, read_array, read_header
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
 from fewset.runtime.reading import open_file
@@ -226,8 +226,8 @@ def write_features(
                 if strange is not None:
                     row = (file.tell() - begin) // (dim * 4) + strange
                     raise UserError(
-                        f"the features of row {row} from {source} are NaN or infinite; make them anew, or "
-                        "leave it out"
+                        f"the features of row {row} from {source} are NaN, infinite or too large for "
+                        "float32; make them anew, or leave it out"
                     )
                 file.write(np.ascontiguousarray(piece, dtype="<f4").data)
             written = (file.tell() - begin) // (dim * 4)
@@ -272,7 +272,7 @@ def _open(path: Path) -> FeatureTable:
     try:
         with open_file(path / "rows.npy") as file:
             rows = read_array(file)
-        _check(path, manifest, rows)
+        offset = _check(path, manifest, rows)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise LAYOUT.damaged(path, f"its arrays are not those of a table ({error})", manifest) from error
     return FeatureTable(
@@ -286,35 +286,28 @@ def _open(path: Path) -> FeatureTable:
         setups=np.array(manifest["setups"], dtype=np.int64),
         digest=manifest["digest"],
         manifest=manifest,
-        offset=_first_row(path / "features.npy"),
+        offset=offset,
     )
 
 
-def _check(path: Path, manifest: dict[str, Any], rows: np.ndarray) -> None:
-    """Refuse arrays that do not fit the manifest, or each other."""
+def _check(path: Path, manifest: dict[str, Any], rows: np.ndarray) -> int:
+    """Refuse arrays that do not fit the manifest, or each other; returns where the first row begins."""
     classes, dim = len(manifest["class_names"]), manifest["dim"]
     with open_file(path / "features.npy") as file:
         shape, by_column, dtype = read_header(file)
-        length = os.fstat(file.fileno()).st_size - file.tell()
+        offset = file.tell()
+        length = os.fstat(file.fileno()).st_size - offset
     expected = (len(rows), dim)
     if (shape, by_column, dtype) != (expected, False, np.dtype(np.float32)) or length != 4 * len(rows) * dim:
         raise ValueError(f"features of shape {shape} and type {dtype}, expected {expected} and float32")
     for name, limit in (("label", classes), ("role", len(ROLES))):
-        column = rows[name]
-        if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limit:
-            raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")
+        check_numbers(rows[name], limit, name)
     if not len(manifest["unseen"]) == len(manifest["setups"]) == classes:
         raise ValueError(f"{classes} classes, but other numbers of splits and setups")
+    return offset
 
 
 def _not_finite(features: Float32[np.ndarray, "n dim"]) -> int | None:
     """The first row with NaN or an infinite number, if there is one."""
     finite = np.isfinite(features).all(axis=1)
     return None if finite.all() else int(finite.argmin())
-
-
-def _first_row(path: Path) -> int:
-    """Where the rows begin in an .npy file."""
-    with open_file(path) as file:
-        read_header(file)
-        return file.tell()

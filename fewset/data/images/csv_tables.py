@@ -8,9 +8,12 @@ from fewset.runtime.errors import UserError
 
 
 def table_rows(
-    data: bytes, table: str, columns: Sequence[str], place: str = ""
+    data: bytes, table: str, columns: Sequence[str], place: str = "", optional: Sequence[str] = ()
 ) -> list[tuple[int, list[str]]]:
-    """The line number and the cells of these columns, of each row. `place` is where the table is."""
+    """The line number and the cells of these columns, of each row. `place` is where the table is.
+
+    The `optional` columns follow; their cells are "" where they are empty or the table has no such column.
+    """
     within = f" in {place}" if place else ""
     try:
         reader = csv.DictReader(
@@ -29,4 +32,4 @@ def table_rows(
         for line, row in rows:
             if not row[column]:
                 raise UserError(f"{table}, line {line}{within}: the column {column!r} is empty")
-    return [(line, [row[column] for column in columns]) for line, row in rows]
+    return [(line, [row.get(column) or "" for column in (*columns, *optional)]) for line, row in rows]

@@ -31,8 +31,8 @@ from fewset.data.images.drawing import (
 from fewset.data.images.store import SPLITS, write_store
 from fewset.runtime.progress import progress
 
-CLASSES = {"train": 120, "val": 40, "test": 40}
-ITEMS = 50  # of a class
+_CLASSES = {"train": 120, "val": 40, "test": 40}
+_ITEMS = 50  # of a class
 FACTORS = (
     *("top", "foot", "bar", "tilt", "bow", "slant", "pen"),  # of the letter
     *("red", "bright", "light", "warm", "ruled"),  # the first two of the ink, the others of the paper
@@ -45,18 +45,18 @@ _TREMOR, _SHIFT = 0.05, 0.1  # parts of the letter's half size; they mean nothin
 _SCALE = 9.0  # pixels from the middle of a letter to its edge
 
 # What a random number is for: the first part of its key, so that no two uses share a number.
-Use = IntEnum("Use", "CLASS ITEM TREMOR PLACE GRAIN CLOUDS", start=101)
+_Use = IntEnum("_Use", "CLASS ITEM TREMOR PLACE GRAIN CLOUDS", start=101)
 
 
 def class_values(seed: int, label: int) -> Float[np.ndarray, "factors"]:
     """What a class is: its value in each factor."""
-    return 2 * uniform(len(FACTORS), Use.CLASS, seed, label) - 1
+    return 2 * uniform(len(FACTORS), _Use.CLASS, seed, label) - 1
 
 
 def render(seed: int, label: int, items: Int[np.ndarray, "items"]) -> UInt8[np.ndarray, "items H W 3"]:
     """Drawings of a class. Each depends on its own number alone, not on those rendered beside it."""
     key = (seed, label, items)
-    values = class_values(seed, label) + _SPREAD * bell(len(FACTORS), Use.ITEM, *key)
+    values = class_values(seed, label) + _SPREAD * bell(len(FACTORS), _Use.ITEM, *key)
     top, foot, bar, tilt, bow, slant, pen, *colours = columns(values)
     radius = 1.1 * np.maximum(1 + 0.4 * pen, 0.3)
     ratio = distance(smooth(write(letter(top, foot, bar, tilt, bow, slant), radius, *key)))
@@ -82,8 +82,8 @@ def write(
     drawn: Float[np.ndarray, "items 3 5 2"], radius: Scalar, *key: Key
 ) -> Float[np.ndarray, "items 3 5 3"]:
     """The control points in pixels, with the radius of the pen. The hand is unsteady, the place too."""
-    tremor = bell(30, Use.TREMOR, *key).reshape(-1, 3, 5, 2)
-    place = bell(2, Use.PLACE, *key)[:, None, None]
+    tremor = bell(30, _Use.TREMOR, *key).reshape(-1, 3, 5, 2)
+    place = bell(2, _Use.PLACE, *key)[:, None, None]
     points = SIZE / 2 + _SCALE * (drawn + _TREMOR * tremor + _SHIFT * place)
     return np.concatenate([points, np.broadcast_to(radius, (len(points), 3, 5))[..., None]], axis=-1)
 
@@ -95,7 +95,7 @@ def colour(ratio: Plane, radius: Scalar, values: list[Scalar], *key: Key) -> UIn
     lines = (np.arange(SIZE) // 2 % 2)[None, :, None]
     across, down = np.maximum(ruled, 0) * lines, np.maximum(-ruled, 0) * lines.mT
     tone = 0.75 + 0.08 * light - 0.1 * (across + down)
-    tone = tone + 0.1 * (clouds(3, Use.CLOUDS, *key) - 0.5) + 0.08 * (grain(Use.GRAIN, *key) - 0.5)
+    tone = tone + 0.1 * (clouds(3, _Use.CLOUDS, *key) - 0.5) + 0.08 * (grain(_Use.GRAIN, *key) - 0.5)
     paper = (tone + 0.05 * warm, tone, tone - 0.05 * warm)
     cover = np.clip((1 - ratio) * radius + 0.5, 0, 1)
     return paint(paper, (dark + 0.12 * red, dark, dark - 0.12 * red), cover)
@@ -103,8 +103,8 @@ def colour(ratio: Plane, radius: Scalar, values: list[Scalar], *key: Key) -> UIn
 
 def write_glyphs(path: Path, seed: int = 0) -> None:
     """Render the whole set into a store at `path`: 200 classes, 10,000 images, some seconds."""
-    counts = [CLASSES[split] for split in SPLITS]
-    labels, items = np.indices((sum(counts), ITEMS)).reshape(2, -1)
+    counts = [_CLASSES[split] for split in SPLITS]
+    labels, items = np.indices((sum(counts), _ITEMS)).reshape(2, -1)
     with (
         write_store(
             path,

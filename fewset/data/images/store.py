@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
-from fewset.runtime.arrays import read_array
-from fewset.runtime.errors import UserError, refuse_unknown, unknown_name
+from fewset.runtime.arrays import check_numbers, read_array
+from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import replacing_directory
 from fewset.runtime.locks import in_turn
 from fewset.runtime.names import plain_name
@@ -129,8 +129,8 @@ class ImageSet:
     def select(self, split: str, domain: str | None = None) -> Selection:
         """The items of a split ("all" for every split), and of one domain where it is given."""
         refuse_unknown(f"split of {self.name!r}:", split, (*SPLITS, "all"))
-        if domain is not None and domain not in self.domain_names:
-            raise unknown_name(f"domain of {self.name!r}:", domain, self.domain_names)
+        if domain is not None:
+            refuse_unknown(f"domain of {self.name!r}:", domain, self.domain_names)
         chosen = np.ones(len(self.labels), dtype=bool)
         if split != "all":
             chosen &= self.splits == SPLITS.index(split)
@@ -321,8 +321,7 @@ def _arrays(path: Path, manifest: dict[str, Any]) -> tuple[dict[str, np.ndarray]
         "origin": count,
     }
     for name, column in columns.items():
-        if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limits[name]:
-            raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limits[name]}")
+        check_numbers(column, limits[name], name)
     return {"label": columns["label"], "split": columns["split"], **columns}, images
 
 

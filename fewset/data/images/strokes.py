@@ -49,8 +49,8 @@ _LATTICE = np.array([[x, y] for y in (-1.0, 0.0, 1.0) for x in (-0.8, 0.0, 0.8)]
 _RING = np.array([[0.0, -1.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.1, -1.1]])
 
 # What a random number is for: the first part of its key, so that no two uses share a number.
-Use = IntEnum(
-    "Use",
+_Use = IntEnum(
+    "_Use",
     "ROUNDNESS PRIMITIVE CHOICE OWN ITEM TREMOR AFFINE PEN PRESSURE COLOUR GRAIN MOTTLE CLOUDS",
 )
 
@@ -59,10 +59,10 @@ def alphabet(seed: int, number: int) -> list[Float[np.ndarray, "S 5 2"]]:
     """The characters of an alphabet, each 2 to 4 strokes of 5 control points, in a box from -1 to 1."""
     owned = primitives(seed, number)
     choices = [choice for size in (2, 3, 4) for choice in combinations(owned, size)]
-    order = np.argsort(uniform(len(choices), Use.CHOICE, seed, number), kind="stable")
+    order = np.argsort(uniform(len(choices), _Use.CHOICE, seed, number), kind="stable")
     characters = []
     for place in range(CHARACTERS):
-        strokes = vary(np.stack(choices[order[place]]), _OWN, Use.OWN, seed, number, place)[0]
+        strokes = vary(np.stack(choices[order[place]]), _OWN, _Use.OWN, seed, number, place)[0]
         low, high = strokes.min(axis=(0, 1)), strokes.max(axis=(0, 1))
         characters.append((strokes - (low + high) / 2) / np.maximum((high - low) / 2, 0.5))
     return characters
@@ -70,10 +70,10 @@ def alphabet(seed: int, number: int) -> list[Float[np.ndarray, "S 5 2"]]:
 
 def primitives(seed: int, number: int) -> list[Float[np.ndarray, "5 2"]]:
     """The strokes of an alphabet: bows between two points of a 3 x 3 lattice, now and then a ring at one."""
-    roundness = 0.1 + 0.3 * uniform(1, Use.ROUNDNESS, seed, number)
+    roundness = 0.1 + 0.3 * uniform(1, _Use.ROUNDNESS, seed, number)
     strokes = []
     for place in range(_PRIMITIVES):
-        kind, start, step, bow, sway, size = uniform(6, Use.PRIMITIVE, seed, number, place)
+        kind, start, step, bow, sway, size = uniform(6, _Use.PRIMITIVE, seed, number, place)
         first = int(9 * start)
         if kind < 0.15:
             strokes.append(0.6 * _LATTICE[first] + (0.3 + 0.25 * size) * _RING)
@@ -86,7 +86,7 @@ def primitives(seed: int, number: int) -> list[Float[np.ndarray, "5 2"]]:
 
 
 def vary(
-    strokes: Float[np.ndarray, "S 5 2"], amounts: tuple[float, float, float], use: Use, *key: Key
+    strokes: Float[np.ndarray, "S 5 2"], amounts: tuple[float, float, float], use: _Use, *key: Key
 ) -> Float[np.ndarray, "items S 5 2"]:
     """Each stroke moved, its ends swung apart, its middle bent: smooth changes, as a hand makes them."""
     moved, swung, bent = amounts
@@ -100,7 +100,7 @@ def render(
 ) -> UInt8[np.ndarray, "items H W 3"]:
     """Pictures of a character. Each depends on its own number alone, not on those rendered beside it."""
     key = (seed, label, DOMAINS.index(domain), items)
-    pen = 0.65 + 0.6 * columns(uniform(1, Use.PEN, *key))[0]
+    pen = 0.65 + 0.6 * columns(uniform(1, _Use.PEN, *key))[0]
     ratio = distance(smooth(write(character, pen, *key)))
     return (ink if domain == "ink" else chalk)(ratio, pen, *key)
 
@@ -108,14 +108,14 @@ def render(
 def write(character: Float[np.ndarray, "S 5 2"], pen: Scalar, *key: Key) -> Float[np.ndarray, "items S 5 3"]:
     """The control points of a character as it is written each time: x, y and radius of the pen, in pixels."""
     shape = (-1, *character.shape)
-    tremor = bell(character.size, Use.TREMOR, *key).reshape(shape)
-    drawn = vary(character, _ITEM, Use.ITEM, *key) + _TREMOR * tremor
-    turn, shear, wide, high, right, down = columns(bell(6, Use.AFFINE, *key))
+    tremor = bell(character.size, _Use.TREMOR, *key).reshape(shape)
+    drawn = vary(character, _ITEM, _Use.ITEM, *key) + _TREMOR * tremor
+    turn, shear, wide, high, right, down = columns(bell(6, _Use.AFFINE, *key))
     x = (1 + _STRETCH * wide) * (drawn[..., 0] + _SHEAR * shear * drawn[..., 1])
     y = (1 + _STRETCH * high) * drawn[..., 1]
     half = _TURN * turn  # the tangent of half the angle gives the rotation without a sine
     cosine, sine = (1 - half * half) / (1 + half * half), 2 * half / (1 + half * half)
-    pressure = bell(character.size // 2, Use.PRESSURE, *key).reshape(shape[:-1])
+    pressure = bell(character.size // 2, _Use.PRESSURE, *key).reshape(shape[:-1])
     return np.stack(
         [
             SIZE / 2 + _SCALE * (cosine * x - sine * y + _SHIFT * right),
@@ -128,9 +128,9 @@ def write(character: Float[np.ndarray, "S 5 2"], pen: Scalar, *key: Key) -> Floa
 
 def ink(ratio: Plane, pen: Scalar, *key: Key) -> UInt8[np.ndarray, "items H W 3"]:
     """Black, blue or brown ink on yellowish paper."""
-    strength, light, warmth, hue, black, green = columns(uniform(6, Use.COLOUR, *key))
-    cloud = clouds(3, Use.CLOUDS, *key)
-    tone = 0.8 + 0.18 * light + 0.1 * (cloud - 0.5) + 0.05 * (grain(Use.GRAIN, *key) - 0.5)
+    strength, light, warmth, hue, black, green = columns(uniform(6, _Use.COLOUR, *key))
+    cloud = clouds(3, _Use.CLOUDS, *key)
+    tone = 0.8 + 0.18 * light + 0.1 * (cloud - 0.5) + 0.05 * (grain(_Use.GRAIN, *key) - 0.5)
     paper = (tone, tone * (0.98 - 0.03 * warmth), tone * (0.93 - 0.1 * warmth))
     dark = 0.05 + 0.15 * black
     brown, blue = np.maximum(hue - 0.6, 0) / 0.4, np.maximum(0.6 - hue, 0) / 0.6
@@ -141,9 +141,9 @@ def ink(ratio: Plane, pen: Scalar, *key: Key) -> UInt8[np.ndarray, "items H W 3"
 
 def chalk(ratio: Plane, pen: Scalar, *key: Key) -> UInt8[np.ndarray, "items H W 3"]:
     """White or tinted chalk, broken by the grain of a black or green board that was wiped before."""
-    strength, rough, light, dust, green, bright, tint, *tints = columns(uniform(10, Use.COLOUR, *key))
-    mottle, speckle = clouds(16, Use.MOTTLE, *key), grain(Use.GRAIN, *key)
-    smear = 0.16 * clouds(4, Use.CLOUDS, *key) * (0.4 + 0.6 * dust)
+    strength, rough, light, dust, green, bright, tint, *tints = columns(uniform(10, _Use.COLOUR, *key))
+    mottle, speckle = clouds(16, _Use.MOTTLE, *key), grain(_Use.GRAIN, *key)
+    smear = 0.16 * clouds(4, _Use.CLOUDS, *key) * (0.4 + 0.6 * dust)
     tone = 0.1 + 0.1 * light + smear + 0.07 * (mottle - 0.5) + 0.06 * (speckle - 0.5)
     board = (tone, tone + 0.1 * green, tone + 0.04 + 0.01 * green)
     colour = tuple((0.82 + 0.16 * bright) * (1 - 0.3 * tint * each) for each in tints)

@@ -15,7 +15,7 @@ What a protocol does not say is as in `Protocol`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int, Shaped
@@ -26,9 +26,9 @@ from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.scoring import check_finite_rows
 from fewset.models.model import FewShotModel, embedding_model
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import Takes, TaskModel
 from fewset.runtime.errors import UserError
-from fewset.runtime.registry import Registry
+from fewset.runtime.registry import Registered, Registry
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
@@ -130,9 +130,9 @@ class Outcome:
 class Protocol(ABC):
     """What a protocol is where it does not say otherwise."""
 
-    takes: ClassVar[Literal["images", "features"]] = "images"
+    takes: ClassVar[Takes] = "images"
     needs_embeddings: ClassVar[bool] = False
-    default_for: ClassVar[Literal["images", "features"] | None] = None
+    default_for: ClassVar[Takes | None] = None
     fixed: ClassVar[Mapping[str, str]] = {}
     """Which of split, domain, way, query, … the protocol leaves no choice of, and why."""
 
@@ -158,10 +158,8 @@ class Protocol(ABC):
 
 PROTOCOLS: Registry[type[Protocol]] = Registry("setting", __name__)
 
-_Registered = TypeVar("_Registered")
 
-
-def register_protocol(name: str) -> Callable[[_Registered], _Registered]:
+def register_protocol(name: str) -> Callable[[Registered], Registered]:
     """Class decorator: make a protocol known to the command line and to recipes under `name`."""
     return PROTOCOLS.register(name)
 

@@ -36,7 +36,7 @@ from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
 from fewset.data.features.table import SETUPS, FeatureTable, Setup
-from fewset.evaluation.class_means import class_means, device_of
+from fewset.evaluation.class_means import device_of, training_means
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.models.heads.prototype import PrototypeHead
@@ -49,8 +49,8 @@ from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 
-TOP = (1, 5)
-METRICS = ("unseen", "all", "all_with_prior")
+_TOP = (1, 5)
+MEASURES = ("unseen", "all", "all_with_prior")
 PRIORS = tuple(number / 10 for number in range(1, 10))
 
 _CHUNK_NUMBERS = 2**21  # numbers of features, or of scores, at once: 8 MB
@@ -136,9 +136,9 @@ def evaluate_low_shot(
     """
     accuracies = _accuracies(model, table, spec, (prior,), setup, chunk)
     return {
-        f"top{top}_{metric}": Score.of(accuracies[:, place, column].astype(np.float32))
-        for column, metric in enumerate(METRICS)
-        for place, top in enumerate(TOP)
+        f"top{top}_{measure}": Score.of(accuracies[:, place, column].astype(np.float32))
+        for column, measure in enumerate(MEASURES)
+        for place, top in enumerate(_TOP)
     }
 
 
@@ -152,7 +152,7 @@ def choose_prior(
 ) -> float:
     """The prior with the best top-5 accuracy on the validation setup, over all trials of `spec`."""
     accuracies = _accuracies(model, table, spec, priors, "validation", chunk)
-    return priors[int(accuracies[:, TOP.index(5), 2:].mean(axis=0).argmax())]
+    return priors[int(accuracies[:, _TOP.index(5), 2:].mean(axis=0).argmax())]
 
 
 def _accuracies(
@@ -172,7 +172,7 @@ def _accuracies(
     for empty in np.setdiff1d(classes, table.labels[queries]):
         name = table.class_names[empty]
         raise UserError(f"class {name!r} of {table.name!r} has no queries, expected at least one")
-    accuracies = np.empty((spec.tasks, len(TOP), 2 + len(priors)))
+    accuracies = np.empty((spec.tasks, len(_TOP), 2 + len(priors)))
     begin, end = distributed.shard(spec.tasks, 1)  # several processes: each a part of them
     with evaluating(model) as model, progress("low-shot trials", end - begin) as advance:
         seen_means = _seen_means(model, table, seen, chunk)
@@ -206,7 +206,7 @@ def _seen_means(
 ) -> Float[Tensor, "S D"]:
     """The means of the seen classes; several processes each read the rows of a part of the classes."""
     begin, end = distributed.shard(len(seen), 1)
-    return distributed.all_gather_rows(class_means(model, table, seen[begin:end], chunk), len(seen), 1)
+    return distributed.all_gather_rows(training_means(model, table, seen[begin:end], chunk), len(seen), 1)
 
 
 def _shot_means(
@@ -236,7 +236,7 @@ def _score(
     seen = len(seen_means)
     alone = model.adapt(unseen_means[None, :, None])
     joint = model.adapt(torch.cat([seen_means, unseen_means])[None, :, None])
-    hits = np.zeros((len(TOP), 2 + len(priors)))
+    hits = np.zeros((len(_TOP), 2 + len(priors)))
     of_unseen = 0
     for rows, features in table.chunks(queries, chunk):
         query: Tensor = model.backbone(torch.from_numpy(features).to(joint.device))[None]
@@ -248,7 +248,7 @@ def _score(
             ranking(scores, targets),
             *(ranking(with_prior(scores, seen, prior), targets) for prior in priors),
         ]
-        hits += [[int((rank < top).sum()) for rank in ranks] for top in TOP]
+        hits += [[int((rank < top).sum()) for rank in ranks] for top in _TOP]
         of_unseen += int(novel.sum())
     return hits / ([of_unseen] + [len(queries)] * (1 + len(priors)))
 

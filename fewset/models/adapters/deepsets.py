@@ -29,7 +29,7 @@ def sum_of_others(rows: Float[Tensor, "B P D"], count: int) -> Float[Tensor, "B 
     return rows.sum(dim=1, keepdim=True) - rows[:, :count]
 
 
-POOLS = {"max": maximum_of_others, "sum": sum_of_others}
+_POOLS = {"max": maximum_of_others, "sum": sum_of_others}
 
 
 @register_adapter("deepsets")
@@ -60,12 +60,12 @@ class DeepSets(nn.Module):
         norm: bool = False,
     ) -> None:
         super().__init__()
-        refuse_unknown("pool", pool, POOLS)
+        refuse_unknown("pool", pool, _POOLS)
         if as_published and pool != "max":
             raise UserError(
                 f"the published code pools with 'max', got {pool!r}; leave out pool or as_published"
             )
-        self.pool, self.as_published = POOLS[pool], as_published
+        self.pool, self.as_published = _POOLS[pool], as_published
         self.h = nn.Sequential(nn.Linear(dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
         self.g = nn.Sequential(nn.Linear(2 * dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
         self.norm = nn.LayerNorm(dim) if norm else nn.Identity()

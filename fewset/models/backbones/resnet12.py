@@ -16,7 +16,7 @@ DROP_BLOCK_SIZE = 5
 DROP_BLOCK_STEPS = 40_000
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """Three 3x3 convolutions beside a 1x1 one, then a maximum over 2x2; half the size comes out."""
 
     def __init__(self, channels_in: int, channels: int) -> None:
@@ -57,10 +57,10 @@ class ResNet12(MapBackbone):
     ) -> None:
         super().__init__()
         self.dim, self.input_size, self.mean, self.std = 640, input_size, mean, std
-        self.layer1 = nn.Sequential(Block(3, 64))
-        self.layer2 = nn.Sequential(Block(64, 160))
-        self.layer3 = nn.Sequential(Block(160, 320))
-        self.layer4 = nn.Sequential(Block(320, 640))
+        self.layer1 = nn.Sequential(_Block(3, 64))
+        self.layer2 = nn.Sequential(_Block(64, 160))
+        self.layer3 = nn.Sequential(_Block(160, 320))
+        self.layer4 = nn.Sequential(_Block(320, 640))
         self.dropout = nn.Dropout(drop_rate)
         self.drop_block = DropBlock(DROP_BLOCK_SIZE)
         self.pool = GlobalAverage()

@@ -9,7 +9,7 @@ from fewset.models.layers.pooling import GlobalAverage
 from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution where the shape changes."""
 
     def __init__(self, channels_in: int, channels: int, stride: int) -> None:
@@ -40,10 +40,10 @@ class ResNet18(MapBackbone):
         self.dim, self.input_size, self.mean, self.std = 512, input_size, mean, std
         self.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
-        self.layer1 = nn.Sequential(Block(64, 64, stride=1), Block(64, 64, stride=1))
-        self.layer2 = nn.Sequential(Block(64, 128, stride=2), Block(128, 128, stride=1))
-        self.layer3 = nn.Sequential(Block(128, 256, stride=2), Block(256, 256, stride=1))
-        self.layer4 = nn.Sequential(Block(256, 512, stride=2), Block(512, 512, stride=1))
+        self.layer1 = nn.Sequential(_Block(64, 64, stride=1), _Block(64, 64, stride=1))
+        self.layer2 = nn.Sequential(_Block(64, 128, stride=2), _Block(128, 128, stride=1))
+        self.layer3 = nn.Sequential(_Block(128, 256, stride=2), _Block(256, 256, stride=1))
+        self.layer4 = nn.Sequential(_Block(256, 512, stride=2), _Block(512, 512, stride=1))
         self.pool = GlobalAverage()
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

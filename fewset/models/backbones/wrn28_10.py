@@ -9,7 +9,7 @@ from fewset.models.layers.pooling import GlobalAverage
 from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """Two 3x3 convolutions, normalised and activated before each, with dropout between; and a shortcut."""
 
     def __init__(self, channels_in: int, channels: int, stride: int, dropout: float) -> None:
@@ -31,8 +31,8 @@ class Block(nn.Module):
 
 
 def _layer(channels_in: int, channels: int, stride: int, dropout: float) -> nn.Sequential:
-    first = Block(channels_in, channels, stride, dropout)
-    return nn.Sequential(first, *(Block(channels, channels, 1, dropout) for _ in range(3)))
+    first = _Block(channels_in, channels, stride, dropout)
+    return nn.Sequential(first, *(_Block(channels, channels, 1, dropout) for _ in range(3)))
 
 
 @register_backbone("wrn28_10")

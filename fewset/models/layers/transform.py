@@ -63,11 +63,11 @@ class FeatureTransform(nn.Module):
             self.mean.copy_(stepped(features, before, None).mean(dim=0))
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        if self.mean is not None and _is_unset(self.mean):
-            raise UserError(
-                "model.feature_transform subtracts the mean of the training features, and it is not set; "
-                "call model.feature_transform.fit(features of the training split), or leave out 'centre'"
-            )
+        _refuse_unset(
+            self.mean,
+            "model.feature_transform",
+            "call model.feature_transform.fit(features of the training split), or leave out 'centre'",
+        )
         return stepped(features, self.steps, self.mean)
 
 
@@ -84,14 +84,11 @@ def transformed(
     features: Float[Tensor, "*rows D"], transform: str, mean: Float[Tensor, "D"] | None, remedy: str
 ) -> Float[Tensor, "*rows D"]:
     """The features as the transform makes them. `remedy` says how a mean is set that is not set yet."""
-    if mean is not None and _is_unset(mean):
-        raise UserError(
-            f"transform {transform!r} subtracts the mean of the training features, and it is not set; "
-            f"{remedy} first, or use transform='l2n'"
-        )
+    _refuse_unset(mean, f"transform {transform!r}", f"{remedy} first, or use transform='l2n'")
     return stepped(features, TRANSFORMS[transform], mean)
 
 
-def _is_unset(mean: Float[Tensor, "D"]) -> bool:
-    """Whether a mean is still to be set; not asked in export, where nothing may hang on numbers."""
-    return not torch.compiler.is_exporting() and bool(mean.isnan().any())
+def _refuse_unset(mean: Float[Tensor, "D"] | None, what: str, remedy: str) -> None:
+    """An error where a mean is still to be set; not in export, where nothing may hang on numbers."""
+    if mean is not None and not torch.compiler.is_exporting() and mean.isnan().any():
+        raise UserError(f"{what} subtracts the mean of the training features, and it is not set; {remedy}")

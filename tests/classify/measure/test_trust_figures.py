@@ -69,7 +69,8 @@ def test_as_a_classifier_for_each_task(origins: int) -> None:
     ):
         shots, queries, strangers = task[:, :4].flatten(), task[:, 4:].flatten(), wider[5:, 4:].flatten()
         classifier = FewShotClassifier(head="ridge", reject="auto")
-        classifier.fit(items.features[shots], items.labels[shots])
+        groups = None if items.origins is None else items.origins[shots]
+        classifier.fit(items.features[shots], items.labels[shots], groups)
         probabilities = classifier.predict_proba(items.features[queries])
         answers = classifier.classes_[probabilities.argmax(axis=1)] == items.labels[queries]
         sure += probabilities.max(axis=1).tolist()

@@ -257,10 +257,10 @@ def test_bad_arrays_are_named(save: Save, tmp_path: Path, changes: dict[str, Any
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
-def test_what_is_no_number_is_named_by_key_and_row(save: Save, tmp_path: Path, value: float) -> None:
+def test_what_is_no_number_is_named_by_its_row(save: Save, tmp_path: Path, value: float) -> None:
     features = arrays()["features"].astype(np.float64)
     features[43, 2] = value
-    with pytest.raises(UserError, match=r"'features' holds NaN, an infinite .* in row 43"):
+    with pytest.raises(UserError, match=r"row 43 from .*birds\S* are NaN, infinite or too large"):
         import_features(save(tmp_path / "birds", arrays(features=features)))
     assert list((home() / "features").iterdir()) == []
 

@@ -144,7 +144,7 @@ def test_rows_that_are_not_finite_are_not_written() -> None:
         "unseen": np.array([False, True]),
         "setups": np.zeros(2, dtype=np.int64),
     }
-    with pytest.raises(UserError, match="row 5 from a model are NaN or infinite"):
+    with pytest.raises(UserError, match="row 5 from a model are NaN, infinite"):
         write_features(
             table_path("nan"),
             [features[:4], features[4:]],

@@ -17,7 +17,7 @@ from fewset.data.images.sources import Source
 from fewset.data.images.splits import SHARES
 from fewset.runtime.registry import Registry
 
-SIZE = 92
+_SIZE = 92
 """Stored pixels a side: the margin that the paper's Resize(92) + CenterCrop(84) needs."""
 
 
@@ -43,7 +43,7 @@ class Importer(NamedTuple):
     """What lists the images of a layout, the size that they are stored at, and how its classes are split."""
 
     entries: Callable[[Source], list[Entry]]
-    size: int = SIZE
+    size: int = _SIZE
     shares: tuple[int, int, int] = SHARES
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ _Entries = Callable[[Source], list[Entry]]
 
 
 def register_importer(
-    name: str, *, size: int = SIZE, shares: tuple[int, int, int] = SHARES
+    name: str, *, size: int = _SIZE, shares: tuple[int, int, int] = SHARES
 ) -> Callable[[_Entries], _Entries]:
     """Decorator: make a function that lists the images of a source known as the layout `name`."""
 

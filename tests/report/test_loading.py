@@ -1,3 +1,5 @@
+"""Results as they are read and compared."""
+
 import json
 from pathlib import Path
 
@@ -83,8 +85,9 @@ def test_a_run_without_training_files_has_neither_curves_nor_settings(make_run: 
     assert result.recipe == {}
 
 
-def test_another_result_of_a_run_is_read_with_the_run_around_it(make_run: MakeRun) -> None:
-    run = make_run()
+@pytest.mark.parametrize("name", ["run", "results"])
+def test_another_result_of_a_run_is_read_with_the_run_around_it(make_run: MakeRun, name: str) -> None:
+    run = make_run(name)
     values = per_task(3, tasks=43)
     (run / "results").mkdir()
     np.save(run / "results" / "other.per_task.npy", values)
@@ -94,7 +97,7 @@ def test_another_result_of_a_run_is_read_with_the_run_around_it(make_run: MakeRu
     result = load_result(other)
     assert (result.shot, result.directory) == (7, run)
     assert result.curves is not None
-    assert result.recipe["seed"] == 3
+    assert (result.recipe["name"], result.recipe["seed"]) == (name, 3)
 
 
 @pytest.mark.parametrize("field", sorted(OTHER))
@@ -323,3 +326,11 @@ def test_a_header_that_is_none_is_refused(make_run: MakeRun, header: str) -> Non
     (run / "per_task.npy").write_bytes(begin + header.encode() + bytes(164))
     with pytest.raises(UserError, match=r"per_task\.npy cannot be read"):
         load_result(run)
+
+
+def test_a_run_called_results_keeps_its_recipe(make_run: MakeRun) -> None:
+    run = make_run("results")
+    for result in (load_result(run), load_result(run / "result.json")):
+        assert result.directory == run
+        assert result.recipe["name"] == "results"
+        assert result.curves is not None
