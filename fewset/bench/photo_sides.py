@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,15 +78,16 @@ class Photos:
 
     def __init__(self, device: str, images: int) -> None:
         self.encoder = load_efficientnet_lite(DEFAULT, pick_device(device))
-        files = [photo.content for photo in made_photographs(*NEW)]
-        self.photos = [
-            Photo(str(number), partial(files.__getitem__, number % len(files))) for number in range(images)
-        ]
+        self.photos = [_in_memory(photo) for photo in islice(cycle(made_photographs(*NEW)), images)]
 
     def __call__(self) -> Repetition:
         began = time.perf_counter()
         rows = list(photo_rows(self.photos, self.encoder, thumbnails=False))
         return {"seconds": time.perf_counter() - began, "images": len(rows)}
+
+
+def _in_memory(photo: Photograph) -> Photo:
+    return Photo(photo.name, lambda: photo.content)
 
 
 class Rows:
