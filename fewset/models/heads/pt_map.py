@@ -103,14 +103,15 @@ def balanced_transport(scores: Float[Tensor, "T N M"], tolerance: float = 1e-6) 
     tasks, way, queries = scores.shape
     kernel = (scores - scores.amax(dim=1, keepdim=True)).exp()  # what a query lacks, `by_query` gives back
     by_class, by_query = scores.new_ones(tasks, way, 1), scores.new_ones(tasks, 1, queries)
-    given = (kernel * by_class).sum(dim=1, keepdim=True)
-    active = scores.new_ones(tasks, 1, 1, dtype=torch.bool)
-    for _ in range(_MOST_SCALINGS):
-        by_query = torch.where(active, 1 / given, by_query)
-        taken = (kernel * by_query).sum(dim=-1, keepdim=True)
-        by_class = torch.where(active, queries / way / taken, by_class)
-        given = (kernel * by_class).sum(dim=1, keepdim=True)
-        active = ((by_query * given - 1).abs() > tolerance).any(dim=-1, keepdim=True)
-        if not active.any():
-            break
+    left, their_kernel, given = torch.arange(tasks, device=scores.device), kernel, kernel.sum(1, keepdim=True)
+    for scaling in range(1, _MOST_SCALINGS + 1):
+        of_query = 1 / given
+        of_class = queries / way / (their_kernel * of_query).sum(dim=-1, keepdim=True)
+        given = (their_kernel * of_class).sum(dim=1, keepdim=True)
+        done = ((of_query * given - 1).abs() <= tolerance).all(dim=-1).flatten() | (scaling == _MOST_SCALINGS)
+        if done.any():  # most tasks need a tenth of the scalings of the last one
+            by_class[left[done]], by_query[left[done]] = of_class[done], of_query[done]
+            left, their_kernel, given = left[~done], their_kernel[~done], given[~done]
+            if not len(left):
+                break
     return TransportPlan(by_class * kernel * by_query, scores + by_class.log())
