@@ -135,9 +135,7 @@ def score_tasks(
     """
     per_task = np.empty(spec.tasks, dtype=np.float32)
     decide = _decision(classify, features)
-    # Drawing a task takes a few numbers for each item of its classes.
-    item = math.prod(features.shape[1:])
-    numbers = spec.way * max((spec.shot + spec.query) * item, 4 * index.rows.shape[1])
+    numbers = spec.way * (spec.shot + spec.query) * math.prod(features.shape[1:])
 
     def score(first: int, last: int) -> None:
         if draw is None:
