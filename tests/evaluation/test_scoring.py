@@ -46,6 +46,17 @@ def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
         np.testing.assert_array_equal(score.per_task, scores[0].per_task)
 
 
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    features, labels = table()
+    before, scores = torch.get_num_threads(), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        scores.append(evaluate(model_with("attention"), features, labels, SPEC, chunk=7))
+    torch.set_num_threads(before)
+    for score in scores[1:]:
+        np.testing.assert_array_equal(score.per_task, scores[0].per_task)
+
+
 def test_the_table_may_be_of_tensors_or_of_arrays() -> None:
     features, labels = table()
     first = evaluate(model_with("identity"), features, labels, SPEC)
