@@ -27,6 +27,7 @@ from fewset.report.tables import (
 )
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing_directory, write_page
+from fewset.runtime.inside import inside
 from fewset.runtime.names import plain_name
 
 _PAGE = "README.md"
@@ -59,7 +60,7 @@ def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
     for run in runs:
         result = load_result(run)
         data, name = plain_name(result.data, f"{run}: the set"), plain_name(result.run, f"{run}: the run")
-        places.append(directory / data / name)
+        places.append(inside(directory, data) / name)
         with replacing_directory(places[-1]) as target:
             for file in (file for pattern in _KEPT for file in run.glob(pattern)):
                 kept = target / file.relative_to(run)

@@ -223,3 +223,13 @@ def test_a_result_of_other_weights_is_not_kept(make_run: MakeRun, tmp_path: Path
     (run / "model.safetensors").write_bytes(b"others")
     with pytest.raises(UserError, match=r"was made by other weights than .*`fewset eval"):
         keep([run], tmp_path / "kept")
+
+
+def test_a_collection_goes_through_no_link(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("strokes-feat")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / load_result(run).data).symlink_to("../elsewhere")
+    with pytest.raises(UserError, match="is a link"):
+        keep([run], tmp_path / "kept")
+    assert not any((tmp_path / "elsewhere").iterdir())
