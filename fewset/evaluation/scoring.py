@@ -74,6 +74,11 @@ def evaluate(
             f"{classes.dtype}, expected (items, D), or (items, H, W, D) of maps, and (items,), one whole "
             "number a row"
         )
+    if table.is_complex() or table.is_quantized or table.is_meta or table.layout != torch.strided:
+        raise UserError(
+            f"got features of type {table.dtype} ({table.layout}, on {table.device}), expected real numbers, "
+            "each in its place; convert them with `.dequantize()`, `.to_dense()` or `.real`"
+        )
     index = ClassIndex(classes, class_names)
     with evaluating(model) as evaluated:
         return score_tasks(evaluated, _checked(table, model), index, spec, chunk=chunk, title=title)

@@ -94,7 +94,7 @@ class RunDirectory(TrainingFiles):
         Starting anew removes all files that a run and its evaluations have written, and no others.
         `environment` is what there is to say of it besides the machine.
         """
-        clear_all(*(inside(self.path, folder) for folder in (*_WRITTEN, TRACKING)))
+        clear_all(*(inside(self.path, folder) for folder in (*_WRITTEN, Path(TRACKING))))
         if self.state == "new":
             if self.path.exists() and any(file.name != _LOCK for file in self.path.iterdir()):
                 raise UserError(

@@ -1,5 +1,7 @@
 """Random numbers as a pure function of what they are for: a hash of integers."""
 
+from numbers import Integral
+
 import numpy as np
 from jaxtyping import UInt64
 
@@ -14,7 +16,7 @@ _FINALISER = tuple(
 
 def check_seed(seed: int) -> int:
     """The seed itself, or an error: below 0 and from 2**63 on, numbers would wrap around or not fit."""
-    if not 0 <= seed < _SEEDS:
+    if not isinstance(seed, Integral) or not 0 <= seed < _SEEDS:
         raise UserError(f"seed is {seed}, expected a whole number from 0 to 2**63 - 1")
     return seed
 

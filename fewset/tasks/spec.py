@@ -1,6 +1,7 @@
 """Which tasks to draw, and how many."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import check_seed
@@ -24,7 +25,7 @@ class TaskSpec:
         seed: A whole number from 0 up.
 
     Raises:
-        ValueError: A number is below 1 or absurdly large, or the seed is below 0.
+        ValueError: A number is not whole, below 1 or absurdly large, or the seed is below 0.
 
     Example:
         >>> import fewset
@@ -41,6 +42,8 @@ class TaskSpec:
     def __post_init__(self) -> None:
         for name in ("way", "shot", "query", "tasks"):
             value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise UserError(f"{name} is {value!r:.50}, expected a whole number")
             if value < 1:
                 raise UserError(f"{name} is {value}, expected 1 or more")
             if value > _MOST[name]:

@@ -104,6 +104,13 @@ def test_features_that_are_not_finite_are_refused(number: float) -> None:
             lambda features, labels: (features[:, 1:], labels),
             "13 numbers a row, and the backbone of this model has 14",
         ),
+        (lambda features, labels: (features + 1j, labels), "type torch.complex64"),
+        (lambda features, labels: (features.to("meta"), labels), "on meta"),
+        (lambda features, labels: (features.to_sparse(), labels), "torch.sparse_coo"),
+        (
+            lambda features, labels: (torch.quantize_per_tensor(features, 0.1, 0, torch.qint8), labels),
+            "type torch.qint8",
+        ),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(change: Callable[..., tuple], message: str) -> None:
