@@ -1,7 +1,5 @@
 """Random numbers as a pure function of what they are for: a hash of integers."""
 
-from numbers import Integral
-
 import numpy as np
 from jaxtyping import UInt64
 
@@ -16,9 +14,16 @@ _FINALISER = tuple(
 
 def check_seed(seed: int) -> int:
     """The seed itself, or an error: below 0 and from 2**63 on, numbers would wrap around or not fit."""
-    if not isinstance(seed, Integral) or not 0 <= seed < _SEEDS:
+    if not 0 <= whole_number(seed, "seed") < _SEEDS:
         raise UserError(f"seed is {seed}, expected a whole number from 0 to 2**63 - 1")
     return seed
+
+
+def whole_number(value: object, name: str) -> int:
+    """The value, if it is whole; else an error that says what has it."""
+    if not isinstance(value, int | np.integer):
+        raise UserError(f"{name} is {value!r:.50}, expected a whole number")
+    return int(value)
 
 
 def mix(*parts: int) -> int:

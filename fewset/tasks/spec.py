@@ -1,10 +1,9 @@
 """Which tasks to draw, and how many."""
 
 from dataclasses import dataclass
-from numbers import Integral
 
 from fewset.runtime.errors import UserError
-from fewset.tasks.hashing import check_seed
+from fewset.tasks.hashing import check_seed, whole_number
 
 _MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8}
 """What a machine can be asked for; the value of each task is kept in memory."""
@@ -41,9 +40,7 @@ class TaskSpec:
 
     def __post_init__(self) -> None:
         for name in ("way", "shot", "query", "tasks"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral):
-                raise UserError(f"{name} is {value!r:.50}, expected a whole number")
+            value = whole_number(getattr(self, name), name)
             if value < 1:
                 raise UserError(f"{name} is {value}, expected 1 or more")
             if value > _MOST[name]:
