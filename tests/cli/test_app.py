@@ -290,8 +290,9 @@ def test_a_terminal_that_takes_ascii_only(make_run: MakeRun, monkeypatch: pytest
     streams = [TextIOWrapper(BytesIO(), encoding="ascii", write_through=True) for _ in range(2)]
     for name, stream in zip(("stdout", "stderr"), streams, strict=True):
         monkeypatch.setattr(sys, name, stream)
+    other = str(make_run("other"))
     for run, code in ((make_run("feat"), None), ("schön", 2)):
-        monkeypatch.setattr(sys, "argv", ["fewset", "compare", str(run), str(make_run("other"))])
+        monkeypatch.setattr(sys, "argv", ["fewset", "compare", str(run), other])
         with pytest.raises(SystemExit) as ending:
             cli.main()
         assert (ending.value.code or None) == code
