@@ -46,6 +46,7 @@ STUDIES = """
 :glob:
 
 paper/*/*
+paper/methods/*/*
 ```
 """
 

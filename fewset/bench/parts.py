@@ -247,31 +247,31 @@ def bench_serve(
 ) -> Record:
     """A server under load against its own encoder: all uploads at once, then many clients that ask.
 
-    The encoder computes with one thread on both sides. Clients and server share the machine.
+    The encoder by itself is given the same photos, once as files and once as pixels of its size. Each side
+    computes with all cores; those of the server are shared with its clients.
     """
     for module in ("fastapi", "uvicorn", "python_multipart"):
         import_extra(module, "web")
     device = str(pick_device(setup.device))
     load = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
-    (served, encoded), record = measure_sides(
+    alone = {"device": device, "images": requests}
+    (served, *encoded), record = measure_sides(
         setup,
         {
             f"answers to {clients} clients": ("serve", {"device": device, **load}, True),
-            "the encoder alone": ("rows", {"engine": "default", "device": device, "images": 128}, True),
+            "the encoder, the same files": ("photos", alone, True),
+            "the encoder, pixels of its size": ("rows", {**alone, "engine": "default"}, True),
         },
-        threads=1,
     )
     memory = max(one["server_memory"] for one in served)
     record["sides"][0]["peak_memory"] = memory  # of the server, not of its clients
     record["part"], record["options"] = "serve", {"encoder": DEFAULT, "device": device, **load}
     record["ratios"] = [
         ratio_of(
-            "answers/s / images/s of the encoder alone",
-            [
-                (one["images"] / one["seconds"]) / (own["images"] / own["seconds"])
-                for one, own in zip(served, encoded, strict=True)
-            ],
+            f"answers/s / images/s of the encoder, {given}",
+            [own["seconds"] / one["seconds"] for one, own in zip(served, side, strict=True)],
         )
+        for given, side in zip(("the same files", "pixels of its size"), encoded, strict=True)
     ]
     record["facts"] = [
         f"{uploads} uploads at once of photos of {served[0]['upload_bytes'] / 1e6:.1f} MB take "

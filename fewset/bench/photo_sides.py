@@ -1,10 +1,14 @@
 """The sides of `fewset bench classify`: rows of photos, and a folder of photos to a saved classifier."""
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +17,8 @@ from torch import Tensor
 from fewset.bench.plain_encoder import plain_encoder
 from fewset.bench.workers import Repetition
 from fewset.classify.classifier import FewShotClassifier
+from fewset.classify.photo_rows import photo_rows
+from fewset.classify.photos import Photo
 from fewset.data.images.decoding import decode_photo, encode
 from fewset.models.encoders import DEFAULT
 from fewset.models.encoders.efficientnet_lite import load_efficientnet_lite
@@ -20,6 +26,8 @@ from fewset.models.encoders.network import NetworkEncoder
 from fewset.runtime.devices import pick_device
 
 SEED = 0
+NEW = (40, 640, 480)
+"""How many new photos there are, which are looked at again and again, and their pixels across and down."""
 _CLASSES = 5
 _CELLS = (15, 20)  # patches of one colour, down and across
 
@@ -37,12 +45,49 @@ def write_photographs(folder: Path, count: int, width: int, height: int) -> None
     generator = np.random.default_rng(SEED)
     noise = generator.normal(scale=12, size=(height, width, 3)).astype(np.int16)
     down, across = (np.arange(side) * cells // side for side, cells in zip(noise.shape, _CELLS, strict=False))
-    for number in range(count):
-        patches = generator.integers(0, 256, size=(*_CELLS, 3), dtype=np.int16)
+
+    def write(number: int, patches: np.ndarray) -> None:
         pixels = (patches[down[:, None], across] + noise).clip(0, 255).astype(np.uint8)
         file = folder / f"class{number % _CLASSES}" / f"{number}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(encode(pixels, "JPEG"))
+
+    drawn = [generator.integers(0, 256, size=(*_CELLS, 3), dtype=np.int16) for _ in range(count)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(write, range(count), drawn))
+
+
+class Photograph(NamedTuple):
+    name: str
+    label: str
+    content: bytes
+
+
+def made_photographs(count: int, width: int, height: int) -> list[Photograph]:
+    """The same, in memory."""
+    with tempfile.TemporaryDirectory() as scratch:
+        write_photographs(Path(scratch), count, width, height)
+        return [
+            Photograph(file.name, file.parent.name, file.read_bytes())
+            for file in sorted(Path(scratch).rglob("*.jpg"))
+        ]
+
+
+class Photos:
+    """JPEG files in memory to rows of features, by the encoder that users get: what `predict` does first."""
+
+    def __init__(self, device: str, images: int) -> None:
+        self.encoder = load_efficientnet_lite(DEFAULT, pick_device(device))
+        self.photos = [_in_memory(photo) for photo in islice(cycle(made_photographs(*NEW)), images)]
+
+    def __call__(self) -> Repetition:
+        began = time.perf_counter()
+        rows = list(photo_rows(self.photos, self.encoder, thumbnails=False))
+        return {"seconds": time.perf_counter() - began, "images": len(rows)}
+
+
+def _in_memory(photo: Photograph) -> Photo:
+    return Photo(photo.name, lambda: photo.content)
 
 
 class Rows:

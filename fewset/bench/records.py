@@ -21,7 +21,9 @@ The other side, called "published way" or "plain default", is PyTorch as it star
 the default allocator, and convolution, BatchNorm, ReLU and pooling in this order. Each task decodes and
 embeds its own images. Both sides have the same weights and score the same tasks. `fewset bench classify`
 embeds the same pixels on all sides, with one thread each. `fewset bench serve` compares a server that many
-clients ask at once with its own encoder, one thread for the network on both sides.
+clients ask at once with its own encoder, which is given the same photos by itself, with all cores: as JPEG
+files in memory, which it decodes and resizes as the server does, and as pixels of the size that the network
+takes. Clients and server share the cores.
 
 fewset sets up its process for a CPU (`fewset.runtime.machine.tune`; `FEWSET_TUNE=0` turns it off):
 

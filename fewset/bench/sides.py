@@ -17,7 +17,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from fewset.bench.method_sides import ManyTasks, OneByOne
-from fewset.bench.photo_sides import SEED, Fit, Rows, write_photographs
+from fewset.bench.photo_sides import SEED, Fit, Photos, Rows, write_photographs
 from fewset.bench.serve_side import Serve
 from fewset.bench.table_sides import PlainTable, Table
 from fewset.bench.workers import Repetition
@@ -249,6 +249,7 @@ SIDES: dict[str, Callable[..., Any]] = {
     "input": Input,
     "import": Import,
     "rows": Rows,
+    "photos": Photos,
     "fit": Fit,
     "serve": Serve,
     "many tasks": ManyTasks,

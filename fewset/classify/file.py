@@ -13,11 +13,14 @@
 ==================  =====================================================================================
 
 The description (the metadata entry "fewset.classifier") is a `Description`. What was learned is stored, not
-learned anew, so that a file gives the probabilities of the classifier that was saved, to the bit.
+learned anew, so that a file gives the probabilities of the classifier that was saved, to the bit. Beside the
+description stands `sha256`, of it and of the tensors, by which damage is noticed; files of earlier versions
+have none.
 """
 
 import json
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -45,7 +48,7 @@ from fewset.runtime.paths import without_machine
 from fewset.runtime.reading import parse_json
 
 FORMAT = 1
-_ENTRY = "fewset.classifier"
+_ENTRY, _DIGEST = "fewset.classifier", "sha256"
 _BACKGROUND = "background."
 _LONGEST_NAME = 4096
 _LARGEST_THUMBNAIL = 2**18
@@ -115,12 +118,11 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         "bias": linear.bias,
         **_weights(learned.background),
     }
+    tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    table = plain(description)
+    described = table | {_DIGEST: _digest(table, tensors)}
     with replacing(path) as temporary:
-        save_file(
-            {name: np.ascontiguousarray(value) for name, value in tensors.items()},
-            temporary,
-            metadata={_ENTRY: json.dumps(plain(description), sort_keys=True)},
-        )
+        save_file(tensors, temporary, metadata={_ENTRY: json.dumps(described, sort_keys=True)})
 
 
 def load_classifier(path: Path) -> tuple[Learned, float | None]:
@@ -175,13 +177,24 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
                 f"it has format {table.get('format')!r}, expected {FORMAT}, and was written by fewset "
                 f"{table.get('version')!r}, not {__version__}"
             )
+        digest = table.pop(_DIGEST, None)
         description: Description = parse(Description, table, what="description")
         check_class_names(np.array(description.classes))
         _check_description(description)
         _check_shapes(description, {name: file.get_slice(name) for name in file.keys()})  # noqa: SIM118
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     _check_values(description, tensors)
+    _demand(digest in (None, _digest(table, tensors)), "what its sha256 says: it is damaged")
     return description, tensors
+
+
+def _digest(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
+    """Of the description and the numbers, whatever order they have in the file."""
+    state = sha256(json.dumps(table, sort_keys=True).encode())
+    for name in sorted(tensors):
+        state.update(name.encode())
+        state.update(np.ascontiguousarray(tensors[name]).data)
+    return state.hexdigest()
 
 
 def _check_description(description: Description) -> None:

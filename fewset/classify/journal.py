@@ -1,11 +1,13 @@
 """The answers of a run over many photos as they come: a file that a stopped run is continued from.
 
 The first line says what the run is: which classifier, which photos, which options. Each other line is an
-answer. Lines are written in whole chunks; what a stop left of a chunk is cut off when the run goes on.
+answer. Lines are written in whole chunks; what a stop left of a chunk is cut off when the run goes on. Each
+line ends with a checksum, so that an answer that was damaged meanwhile is not taken for another.
 """
 
 import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,8 +16,9 @@ from typing import Any
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
+from fewset.runtime.inside import inside
 from fewset.runtime.parsing import parse
-from fewset.runtime.reading import parse_json
+from fewset.runtime.reading import open_file, parse_json
 
 Row = Mapping[str, Any]
 """What is said of one photo, as it goes into files."""
@@ -74,7 +77,7 @@ class Journal:
 
     def append(self, rows: Iterable[Row]) -> None:
         """Write a chunk; when this returns, it is on the disk."""
-        lines = [_line(row) for row in rows]
+        lines = [checked_line(row) for row in rows]
         with self.path.open("ab") as file:
             file.write(b"".join(lines))
             file.flush()
@@ -86,7 +89,7 @@ class Journal:
         with self.path.open("rb") as file:
             next(file)
             for line in file:
-                yield json.loads(line)
+                yield value_of(line)
 
 
 def begin(path: Path, heading: Heading) -> Journal:
@@ -94,15 +97,15 @@ def begin(path: Path, heading: Heading) -> Journal:
     journal = Journal(path, heading, 0)
     journal.log.unlink(missing_ok=True)  # of a run whose journal somebody removed
     with replacing(path) as temporary:
-        temporary.write_bytes(_line(asdict(heading)))
+        temporary.write_bytes(checked_line(asdict(heading)))
     return journal
 
 
 def reopen(path: Path, chunk: int) -> Journal:
     """The journal of a stopped run, up to its last whole chunk."""
     try:
-        with path.open("rb") as file:
-            heading = parse(Heading, parse_json(file.readline().decode()))
+        with open_file(inside(path.parent, path.name)) as file:
+            heading = parse(Heading, value_of(file.readline()))
             ends = [file.tell()]
             for line in file:
                 if not _whole(line):
@@ -127,21 +130,34 @@ def check_same(found: Heading, wanted: Heading, path: Path) -> None:
             )
 
 
-def _line(value: Row) -> bytes:
-    return json.dumps(value).encode() + b"\n"
+def checked_line(value: Any) -> bytes:
+    """A value as a line of JSON, with its checksum."""
+    return with_checksum(json.dumps(value).encode())
+
+
+def with_checksum(text: bytes) -> bytes:
+    return b"%b\t%08x\n" % (text, zlib.crc32(text))
+
+
+def value_of(line: bytes) -> Any:
+    """The value of such a line; `ValueError` unless it is as it was written."""
+    text = line.rpartition(b"\t")[0]
+    if with_checksum(text) != line:
+        raise ValueError("a line is damaged, or was cut off")
+    return parse_json(text.decode())
 
 
 def _whole(line: bytes) -> bool:
     """Whether a line is all of an answer; what was damaged since is answered anew, with all that follows."""
     try:
-        row = parse_json(line.decode())
+        row = value_of(line)
         json.dumps(row, ensure_ascii=False).encode(errors="surrogateescape")  # a file takes its names
     except ValueError:
         return False
     answer = isinstance(row, dict) and all(
         key in row and isinstance(row[key], kinds) for key, kinds in _ANSWER.items()
     )
-    return answer and line.endswith(b"\n") and all(map(_pair, row["top"]))
+    return answer and all(map(_pair, row["top"]))
 
 
 def _pair(value: Any) -> bool:

@@ -106,6 +106,22 @@ def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
         yield listing
 
 
+def could_list(paths: Sequence[Path]) -> Callable[[str], bool]:
+    """Tells of a name whether `opened_paths` could have given it, though the photo may be gone since."""
+    listed = {str(path) for path in paths}
+    for path in filter(_is_table, paths):
+        listed |= {str(path.parent / name) for (name,) in _table(path, ("path",))}
+
+    def could(name: str) -> bool:
+        parts = Path(name).parts
+        within = any(
+            parts[: len(path.parts)] == path.parts and ".." not in parts[len(path.parts) :] for path in paths
+        )
+        return within or name in listed
+
+    return could
+
+
 @contextmanager
 def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo], list[str]]]:
     """Photos and the class of each: of a folder or zip file with a folder a class, or of a CSV file."""

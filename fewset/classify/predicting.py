@@ -6,10 +6,11 @@ the same. Each process embeds its share of the chunks, all get the rows, and the
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
+from operator import ne
 from pathlib import Path
 
 from fewset.classify.answer_files import answer_row, write_csv, write_lines
@@ -17,7 +18,7 @@ from fewset.classify.answering import answered
 from fewset.classify.journal import Heading, Journal, Row, begin, check_same, reopen
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import BATCH, PhotoRow, photo_rows
-from fewset.classify.photos import Listing, Photo, check_no_photo, opened_paths
+from fewset.classify.photos import Listing, Photo, check_no_photo, could_list, opened_paths
 from fewset.classify.sorting import Place, check_folders, sort_photos, sorted_to
 from fewset.models.encoders import Encoder
 from fewset.runtime import distributed
@@ -149,13 +150,16 @@ def _predict_to(
         check_same(
             found, Heading(classifier_digest, words, options, found.photos, found.listed), journal.path
         )
+        names = [row["file"] for row in journal.rows()]
+        if _digest(names) != found.listed or not all(map(could_list(paths), names)):
+            raise _other_photos(journal)
     else:
         with opened_paths(paths) as listing:
             _check_sortable(listing, outputs)
             heading = Heading(classifier_digest, words, options, len(listing), _digest(listing.names))
             if len(set(distributed.all_gather(heading))) > 1:
                 raise UserError("the processes see different photos; put them where all machines find them")
-            journal = distributed.on_main_process(lambda: _ready(journal, heading, outputs))
+            journal = distributed.on_main_process(lambda: _ready(journal, heading, outputs, listing.names))
             for rows in predictor.chunks(listing, journal.done):
                 if distributed.is_main_process():
                     journal.append(rows)
@@ -194,12 +198,19 @@ def _stopped(outputs: Outputs, resume: bool, chunk: int) -> Journal | None:
     return reopen(path, chunk)
 
 
-def _ready(journal: Journal | None, heading: Heading, outputs: Outputs) -> Journal:
+def _ready(journal: Journal | None, heading: Heading, outputs: Outputs, names: Sequence[str]) -> Journal:
     if journal is None:
         assert outputs.journal is not None
         return begin(outputs.journal, heading)
     check_same(journal.heading, heading, journal.path)
+    answered_names = (row["file"] for row in journal.rows())
+    if journal.done > len(names) or any(map(ne, answered_names, names)):
+        raise _other_photos(journal)
     return journal
+
+
+def _other_photos(journal: Journal) -> UserError:
+    return UserError(f"{journal.path} has answers for other photos than PATHS; remove it to start anew")
 
 
 def _finish(journal: Journal, top: int, outputs: Outputs) -> Summary:
@@ -233,7 +244,7 @@ def _check_sortable(listing: Listing, outputs: Outputs) -> None:
         )
 
 
-def _digest(names: Sequence[str]) -> str:
+def _digest(names: Iterable[str]) -> str:
     digest = sha256()
     for name in names:
         digest.update(name.encode(errors="surrogateescape") + b"\0")

@@ -6,7 +6,6 @@ each photo goes is written to a log before it goes there, so that after a stop o
 
 import errno
 import filecmp
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +17,10 @@ import numpy as np
 
 from fewset.classify.answers import NONE_OF_THESE
 from fewset.classify.class_names import folder_name
-from fewset.classify.journal import Row
+from fewset.classify.journal import Row, checked_line, value_of
 from fewset.runtime.errors import UserError
+from fewset.runtime.inside import inside
+from fewset.runtime.reading import open_file
 
 Place = Callable[[Path, Path], None]
 """Puts a photo to a path; raises `FileExistsError` where something is there."""
@@ -27,14 +28,15 @@ Place = Callable[[Path, Path], None]
 
 def check_folders(folder: Path, classes: np.ndarray) -> None:
     """Refuse, before the work, what could not be sorted after it."""
-    for path in (folder, *(folder / name for name in [*map(folder_name, classes), NONE_OF_THESE])):
+    names = [*map(folder_name, classes), NONE_OF_THESE]
+    for path in (folder, *(inside(folder, name) for name in names)):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file, expected a folder; move it away, or choose another folder")
 
 
 def sort_photos(rows: Iterable[Row], folder: Path, place: Place, log: Path) -> None:
     """Put each photo into the folder of its class; those that could not be read stay where they are."""
-    settled, doubtful = _reopened(log)
+    settled, doubtful = _reopened(inside(log.parent, log.name), folder)
     with log.open("ab") as file:
         for number, row in enumerate(rows):
             if number < settled:
@@ -49,7 +51,7 @@ def sorted_to(log: Path) -> Iterator[str | None]:
     """Where each photo went, None for those that stayed."""
     with log.open("rb") as file:
         for line in file:
-            yield json.loads(line)
+            yield value_of(line)
 
 
 def move(photo: Path, target: Path) -> None:
@@ -66,6 +68,7 @@ def move(photo: Path, target: Path) -> None:
             target.unlink()
             raise
         copy = target.with_name(f".{target.name}.partial")
+        copy.unlink(missing_ok=True)  # of a stopped run, or a link, which would be followed
         shutil.copy2(photo, copy)
         with copy.open("rb") as written:
             os.fsync(written.fileno())
@@ -85,7 +88,7 @@ def _put(photo: Path, label: object, folder: Path, place: Place, log: IO[bytes],
         if begun is not None:
             _note(log, begun)  # it was moved when the run was stopped
         return begun is not None
-    into = folder / (NONE_OF_THESE if label == NONE_OF_THESE else folder_name(label))
+    into = inside(folder, NONE_OF_THESE if label == NONE_OF_THESE else folder_name(label))
     into.mkdir(parents=True, exist_ok=True)
     if begun is not None and _left_by_a_stop(photo, Path(begun)):
         Path(begun).unlink()
@@ -121,19 +124,32 @@ def _left_by_a_stop(photo: Path, target: Path) -> bool:
 
 
 def _note(log: IO[bytes], target: str | None) -> None:
-    log.write(json.dumps(target).encode() + b"\n")
+    log.write(checked_line(target))
     log.flush()
 
 
-def _reopened(log: Path) -> tuple[int, str | None]:
+def _reopened(log: Path, folder: Path) -> tuple[int, str | None]:
     """How many photos are settled, and where the next was going; the log is cut to the settled ones."""
     ends, last = [0], None
     if log.exists():
-        with log.open("rb") as file:
+        with open_file(log) as file:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
                 ends.append(ends[-1] + len(line))
-                last = json.loads(line)
+                last = _target(line, log, folder)
         os.truncate(log, ends[max(0, len(ends) - 2)])
     return max(0, len(ends) - 2), last
+
+
+def _target(line: bytes, log: Path, folder: Path) -> str | None:
+    """Where a photo went, by a line of the log: into a folder of a class."""
+    try:
+        target: str | None = value_of(line)
+        if target is None or (Path(target).parent.parent == folder and Path(target).name != ".."):
+            return target
+    except (TypeError, ValueError):
+        pass
+    raise UserError(
+        f"{log} is not what a stopped run left; remove it, and what is in {folder} already stays there"
+    )

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 import fewset.cli
 from fewset import __version__
-from fewset.cli.output import echo, print_error, print_stopped, print_warning
+from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.refusals import as_user_error
@@ -63,6 +63,7 @@ def main() -> None:
 
     Under torchrun this is one of several processes: all meet a user's error, and the first one tells.
     """
+    take_any_terminal()
     with warnings.catch_warnings(), distributed.session():
         warnings.showwarning = _show_warning
         try:

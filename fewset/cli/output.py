@@ -1,7 +1,9 @@
 """What commands print: text as it is, tables, results of runs; errors and warnings on one line each."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
     from fewset.experiments.result import Result, StoredScore
 
 console = Console(highlight=False, soft_wrap=True)
+
+
+def take_any_terminal() -> None:
+    """What a terminal cannot show, such as "±" where it takes ASCII only, is a question mark from now on."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # it may be closed, or a test's
+            stream.reconfigure(errors="replace")
 
 
 def echo(text: str) -> None:

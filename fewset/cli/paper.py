@@ -93,6 +93,9 @@ def paper(
     times: Annotated[
         bool, typer.Option("--times", help="Methods: measure how long each takes, too.")
     ] = False,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Methods: leave this row out, such as PMN. Repeatable.")
+    ] = None,
     **options: Any,
 ) -> None:
     """A table or figure of the paper: makes the runs that are missing, goes on where it was stopped.
@@ -103,10 +106,10 @@ def paper(
         raise UserError(
             f"--features is not an option of {name or 'the list'}; leave it out, or take low-shot or methods"
         )
-    if times and name != METHODS:
-        raise UserError(f"--times is an option of {METHODS} alone; leave it out")
+    if (times or without) and name != METHODS:
+        raise UserError(f"--times and --without are options of {METHODS} alone; leave them out")
     if name == METHODS:
-        _methods(features, draw, times, **options)
+        _methods(features, draw, times, without or [], **options)
     else:
         _study(False, name, features, draw, **options)
 
@@ -115,6 +118,7 @@ def _methods(
     features: str | None,
     draw: bool,
     times: bool,
+    without: list[str],
     *,
     on: str,
     overrides: list[str] | None,
@@ -148,7 +152,7 @@ def _methods(
         from fewset.paper.method_measure import measure_methods, time_methods
         from fewset.paper.method_rows import method_rows
 
-        embeddings, rows = Embeddings.open(features, pick_device(device)), method_rows()
+        embeddings, rows = Embeddings.open(features, pick_device(device)), method_rows(without)
         with resumable("the same command goes on from here"):
             record = measure_methods(rows, embeddings, place, tasks or 10_000, echo)
             if times:

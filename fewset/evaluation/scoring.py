@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
+from fewset.runtime.threads import side_by_side
 from fewset.tasks.episode import Episode, split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
@@ -21,7 +23,7 @@ from fewset.tasks.spec import TaskSpec
 Classify = Callable[[Tensor, Tensor], Tensor]
 """Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a TaskModel does it; or of maps."""
 
-_CHUNK_NUMBERS = 2**20  # embedding numbers gathered at once: 4 MB, which stays in the cache
+_CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
 _FAR = 100.0  # squared distance of a table's mean from 0, in variances: two digits of seven are lost
 _LOOKED_AT = 1000  # rows of a table that tell its variance
 
@@ -72,6 +74,11 @@ def evaluate(
             f"{classes.dtype}, expected (items, D), or (items, H, W, D) of maps, and (items,), one whole "
             "number a row"
         )
+    if table.is_complex() or table.is_quantized or table.is_meta or table.layout != torch.strided:
+        raise UserError(
+            f"got features of type {table.dtype} ({table.layout}, on {table.device}), expected real numbers, "
+            "each in its place; convert them with `.dequantize()`, `.to_dense()` or `.real`"
+        )
     index = ClassIndex(classes, class_names)
     with evaluating(model) as evaluated:
         return score_tasks(evaluated, _checked(table, model), index, spec, chunk=chunk, title=title)
@@ -107,6 +114,8 @@ def _checked(
 
 def check_finite_rows(features: Shaped[Tensor, "items *places D"]) -> None:
     """Refuse rows of which nobody could tell a class."""
+    if features.sum(dtype=torch.float32).isfinite():  # then every number is; the sum of large ones may not be
+        return
     strange = (~features.isfinite().flatten(1).all(dim=1)).nonzero().flatten()
     if len(strange):
         raise UserError(
@@ -131,10 +140,9 @@ def score_tasks(
     """
     per_task = np.empty(spec.tasks, dtype=np.float32)
     decide = _decision(classify, features)
-    # Drawing a task takes a few numbers for each item of its classes.
-    item = math.prod(features.shape[1:])
-    numbers = spec.way * max((spec.shot + spec.query) * item, 4 * index.rows.shape[1])
-    for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
+    numbers = spec.way * (spec.shot + spec.query) * math.prod(features.shape[1:])
+
+    def score(first: int, last: int) -> None:
         if draw is None:
             rows = split(torch.from_numpy(sample_tasks(index, spec, first, last)), spec.shot)
         else:
@@ -142,6 +150,14 @@ def score_tasks(
         support, query, query_labels = (each.to(features.device) for each in rows)
         scores = decide(_gather(features, support), _gather(features, query))
         per_task[first:last] = task_accuracy(scores, query_labels).cpu().numpy()
+
+    # Operations on a few embeddings are too small for several threads; those on maps and pixels are not.
+    small = features.device.type == "cpu" and features.ndim == 2 and features.is_floating_point()
+    threads = torch.get_num_threads() if small else 1
+    with side_by_side(threads) as run:
+        for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
+            bounds = np.linspace(first, last, min(threads, last - first) + 1, dtype=np.int64).tolist()
+            run(score, pairwise(bounds))
     return Score.of(per_task)
 
 

@@ -31,6 +31,7 @@ from fewset.runtime import distributed
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import file_digest, replacing
+from fewset.runtime.inside import inside
 from fewset.runtime.locks import in_turn
 from fewset.runtime.machine import describe
 from fewset.runtime.names import one_line, plain_name
@@ -71,6 +72,7 @@ def evaluate_run(
     setting, is the run's `result.json`; others go into `results/`.
     """
     recipe = run_recipe(run)
+    others = inside(run, RESULTS)
     own = default_protocol(recipe.model.takes)
     name = setting or own
     protocol = make_protocol(name, options or {})
@@ -115,7 +117,7 @@ def evaluate_run(
         file, stem = run / RESULT, ""
     else:
         stem = _stem(result)
-        file = run / RESULTS / f"{stem}json"
+        file = others / f"{stem}json"
     return distributed.on_main_process(lambda: _write(result, outcome, file, stem)), file
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json, write_text
+from fewset.runtime.inside import inside
 from fewset.runtime.locks import alone
 from fewset.runtime.machine import describe
 from fewset.runtime.partial import clear_all, partial_of
@@ -93,7 +94,7 @@ class RunDirectory(TrainingFiles):
         Starting anew removes all files that a run and its evaluations have written, and no others.
         `environment` is what there is to say of it besides the machine.
         """
-        clear_all(*(self.path / folder for folder in _WRITTEN))
+        clear_all(*(inside(self.path, folder) for folder in (*_WRITTEN, Path(TRACKING))))
         if self.state == "new":
             if self.path.exists() and any(file.name != _LOCK for file in self.path.iterdir()):
                 raise UserError(

@@ -13,6 +13,7 @@ from fewset.experiments.run_directory import TRACKING
 from fewset.experiments.trackers import TRACKERS, TrackedRun, Tracker
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
+from fewset.runtime.inside import inside
 from fewset.runtime.parsing import flattened, parse, plain
 from fewset.runtime.reading import parse_json, read_json, read_text
 from fewset.training.checkpoint import METRICS
@@ -54,7 +55,7 @@ class Tracking:
             kept = _read_kept(self._file(name))
             if kept and kept.finished:
                 continue
-            run = TrackedRun(recipe.name, flat, self.path / TRACKING / name)
+            run = TrackedRun(recipe.name, flat, inside(self.path, Path(TRACKING) / name))
             if kept:
                 run = replace(run, id=kept.id, step=kept.step)
             try:

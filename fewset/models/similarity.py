@@ -34,8 +34,9 @@ def euclidean_ranking(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D
     """
     origin = items.mean(dim=-2, keepdim=True)
     away = items - origin
-    offset = ((origin + away / 2) * away).sum(-1).unsqueeze(-2)
-    return torch.baddbmm(offset, query, away.mT, beta=-1)
+    offset = (origin.lerp(items, 0.5) * away).sum(-1, keepdim=True)
+    wide = torch.baddbmm(offset, away, query.mT, beta=-1)  # quicker than a product of a few columns
+    return wide.mT.contiguous()
 
 
 def cosine(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D"]) -> Float[Tensor, "T M S"]:

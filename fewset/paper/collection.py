@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fewset.experiments.result import TASK_FIELDS, write_result
+from fewset.experiments.run_directory import RESULT
 from fewset.paper.numbers import cited_note, number_for
 from fewset.report.comparison import compare_results
 from fewset.report.loading import LoadedResult, load_result, load_results
@@ -27,6 +28,7 @@ from fewset.report.tables import (
 )
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing_directory, write_page
+from fewset.runtime.inside import inside
 from fewset.runtime.names import plain_name
 
 _PAGE = "README.md"
@@ -59,7 +61,9 @@ def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
     for run in runs:
         result = load_result(run)
         data, name = plain_name(result.data, f"{run}: the set"), plain_name(result.run, f"{run}: the run")
-        places.append(directory / data / name)
+        places.append(inside(directory, data) / name)
+        if places[-1].exists() and not (places[-1] / RESULT).exists():
+            raise UserError(f"{places[-1]} is not a kept run, and would be replaced as a whole; move it away")
         with replacing_directory(places[-1]) as target:
             for file in (file for pattern in _KEPT for file in run.glob(pattern)):
                 kept = target / file.relative_to(run)

@@ -32,6 +32,7 @@ from fewset.paper.method_record import (
 )
 from fewset.paper.method_rows import MethodRow
 from fewset.runtime.files import write_json
+from fewset.runtime.inside import inside
 from fewset.runtime.machine import describe
 from fewset.runtime.parsing import lasting
 from fewset.tasks.scores import Score
@@ -140,7 +141,7 @@ def _ready(row: MethodRow, shot: int, chosen: Options, embeddings: Embeddings, o
         config = replace(TRAINING, shot=shot)
         made_of = [row.model(0, 1.0, chosen, training=True), lasting(config), embeddings.table.digest]
         digest = hashlib.sha256(repr(made_of).encode()).hexdigest()
-        directory = out / "trained" / digest[:16]  # rows that learn alike share it
+        directory = inside(out, Path("trained") / digest[:16])  # rows that learn alike share it
         directory.mkdir(parents=True, exist_ok=True)
         fit(FeatureTraining(model, embeddings.table, config, _SEED), TrainingFiles(directory))
         if row.then:

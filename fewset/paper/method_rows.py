@@ -1,6 +1,7 @@
 """Which methods are compared: one row a head on embeddings, from the registry and from `method_rows.toml`."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from itertools import product
@@ -10,6 +11,7 @@ from fewset.experiments.config import ModelConfig, Options
 from fewset.models.about import About, about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.heads import HEADS
+from fewset.runtime.errors import refuse_unknown
 from fewset.runtime.parsing import parse
 
 _TRANSFORM = "transform"
@@ -73,8 +75,11 @@ class MethodRow:
         )
 
 
-def method_rows() -> list[MethodRow]:
-    """Those of `method_rows.toml`, and after them every head on embeddings that it does not name."""
+def method_rows(without: Sequence[str] = ()) -> list[MethodRow]:
+    """Those of `method_rows.toml`, and after them every head on embeddings that it does not name.
+
+    `without` names rows that are left out.
+    """
     text = resources.files("fewset.paper").joinpath("method_rows.toml").read_text(encoding="utf-8")
     given = [parse(MethodRow, row, what="file method_rows.toml") for row in tomllib.loads(text)["rows"]]
     named = {row.head for row in given}
@@ -83,4 +88,7 @@ def method_rows() -> list[MethodRow]:
         for name, head in HEADS.items()
         if name not in named and about_of(head).takes == "embeddings"
     ]
-    return [*given, *others]
+    rows = [*given, *others]
+    for name in without:
+        refuse_unknown("method", name, [row.name for row in rows])
+    return [row for row in rows if row.name not in without]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fewset.paper.method_record import (
+    MethodNumber,
     MethodsRecord,
     MethodTimes,
     key_of,
@@ -22,7 +23,7 @@ KINDS = {
 
 
 def methods_tables(out: Path) -> list[Table]:
-    """One table a kind, in the order of the accuracy at the most shots; drawn from the files alone."""
+    """One table a kind, in the order of the accuracy at the fewest shots; drawn from the files alone."""
     record, values, times = read_record_of(out), read_per_task(out), read_times(out)
     scores = {key: Score.of(each) for key, each in values.items()}
     shown = [kind for kind in KINDS if any(number.kind == kind for number in record.numbers)]
@@ -64,7 +65,7 @@ def _table(
             name = f"{shot}-shot, seconds"
             cells: list[Value] = [_seconds(times, row, shot) for row in rows]
             columns.append((Column(name, name), cells))
-    chosen: list[Value] = ["; ".join(_chosen(numbers, row, shot) for shot in shots) for row in rows]
+    chosen: list[Value] = [_chosen([numbers.get((row, shot)) for shot in shots]) for row in rows]
     columns.append((Column("chosen on validation", "chosen"), chosen))
     return Table(
         title=f"{KINDS[kind]} ({record.data}, {record.dim} numbers): accuracy in %, mean ± 95 % interval",
@@ -79,10 +80,16 @@ def _seconds(times: MethodTimes, row: str, shot: int) -> str | None:
     return None if seconds is None else f"{seconds:.1f}"
 
 
-def _chosen(numbers: dict, row: str, shot: int) -> str:  # type: ignore[type-arg]
-    number = numbers.get((row, shot))
-    options = {} if number is None else number.chosen
-    return ", ".join(f"{key} {value}" for key, value in options.items()) or "–"
+def _chosen(numbers: list[MethodNumber | None]) -> str | None:
+    """The options of a row at each number of shots; once where they are the same at all."""
+    texts = {
+        number.shot: ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in number.chosen.items())
+        for number in numbers
+        if number is not None and number.chosen
+    }
+    if len(set(texts.values())) < 2 <= len(texts):
+        return next(iter(texts.values()))
+    return "; ".join(f"{shot}-shot: {text}" for shot, text in texts.items()) or None
 
 
 def _notes(record: MethodsRecord, times: MethodTimes | None) -> tuple[str, ...]:
@@ -91,7 +98,7 @@ def _notes(record: MethodsRecord, times: MethodTimes | None) -> tuple[str, ...]:
     count = f"{tasks[0]:,} to {tasks[-1]:,}" if len(tasks) > 1 else f"{tasks[0]:,}"
     notes = [
         f"{count} tasks of the test classes, with 15 queries a class, the same for all methods. Differences "
-        f"are paired, task by task; the last column is what was chosen on validation tasks, first at 1 shot.",
+        f"are paired, task by task; the last column is what was chosen on tasks of the validation classes.",
         "Methods that learn (FEAT, TPN, …) are trained for 2,000 tasks on the rows of the train classes; the "
         "embeddings stay as they are.",
         f"Made by {record.command}, commit {commits}, embeddings {record.data_digest[:16]}.",

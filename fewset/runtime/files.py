@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fewset.runtime.errors import UserError
-from fewset.runtime.partial import clear_all, old_path, partial_path
+from fewset.runtime.partial import clear_all, old_path, partial_path, remove
 from fewset.runtime.reading import open_file, read_bytes, read_text
 from fewset.runtime.refusals import refused
 
@@ -73,11 +73,12 @@ def replacing_directory(path: Path) -> Iterator[Path]:
                 sync(file)
             sync(temporary)
             old = old_path(temporary)
-            if path.exists():
+            if os.path.lexists(path):  # a link to one goes, not what it leads to
                 path.replace(old)
             temporary.replace(path)
             sync(path.parent)
-            shutil.rmtree(old, ignore_errors=True)
+            with suppress(OSError):
+                remove(old)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

@@ -56,11 +56,17 @@ def clear(directories: Iterable[Path]) -> Iterator[tuple[Path, int]]:
                 size = sum(file.lstat().st_size for file in (path, *path.rglob("*")))
                 if path.suffix == ".old" and not target.exists():
                     path.rename(target)
-                elif path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
                 else:
-                    path.unlink()
+                    remove(path)
                 yield path, size
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a directory with all in it, or a link, never what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def clear_all(*directories: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 _LARGEST_TEXT = 2**28
 _DEEPEST = 100  # tables and lists within each other
+_LARGEST_NUMBER = 10**300  # whole numbers beyond this are not even a float
 
 
 class NotRegular(OSError):  # noqa: N818
@@ -55,7 +56,7 @@ def read_json(path: Path) -> Any:
 def parse_json(text: str) -> Any:
     """The value of a JSON text; `ValueError` whatever is wrong with it."""
     try:
-        return _not_too_deep(json.loads(text))
+        return _bounded(json.loads(text))
     except RecursionError:
         raise ValueError("it nests too deeply") from None
 
@@ -63,18 +64,21 @@ def parse_json(text: str) -> Any:
 def parse_toml(text: str) -> dict[str, Any]:
     """The table of a TOML text; `ValueError` whatever is wrong with it."""
     try:
-        table: dict[str, Any] = _not_too_deep(tomllib.loads(text))
+        table: dict[str, Any] = _bounded(tomllib.loads(text))
         return table
     except RecursionError:
         raise ValueError("it nests too deeply") from None
 
 
-def _not_too_deep(value: Any) -> Any:
+def _bounded(value: Any) -> Any:
     """The value; what nests deeper than any of our files could be read, but perhaps not written again."""
     level, depth = [value], 0
-    while level := [item for each in level for item in _items(each)]:
+    while level:
+        if any(isinstance(each, int) and abs(each) > _LARGEST_NUMBER for each in level):
+            raise ValueError("it has a number that is too large")
+        level = [item for each in level for item in _items(each)]
         depth += 1
-        if depth > _DEEPEST:
+        if depth > _DEEPEST + 1:
             raise RecursionError
     return value
 

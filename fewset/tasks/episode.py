@@ -60,6 +60,6 @@ def prototypes(
 ) -> Float[Tensor, "T N *item"]:
     """The mean of each class's items; with a mask, of those that it marks (shots that differ by class)."""
     if mask is None:
-        return support.mean(dim=2)
+        return support.mean(dim=2) if support.shape[2] > 1 else support.squeeze(2)
     chosen = mask[(..., *[None] * (support.ndim - mask.ndim))]
     return support.masked_fill(~chosen, 0).sum(dim=2) / chosen.sum(dim=2)

@@ -6,13 +6,24 @@ from jaxtyping import UInt64
 from fewset.runtime.errors import UserError
 
 _SEEDS = 2**63
+_FINALISER = tuple(
+    (np.uint64(shift), np.uint64(factor))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+)  # of SplitMix64: shift, then multiply
 
 
 def check_seed(seed: int) -> int:
     """The seed itself, or an error: below 0 and from 2**63 on, numbers would wrap around or not fit."""
-    if not 0 <= seed < _SEEDS:
+    if not 0 <= whole_number(seed, "seed") < _SEEDS:
         raise UserError(f"seed is {seed}, expected a whole number from 0 to 2**63 - 1")
     return seed
+
+
+def whole_number(value: object, name: str) -> int:
+    """The value, if it is whole; else an error that says what has it."""
+    if not isinstance(value, int | np.integer):
+        raise UserError(f"{name} is {value!r:.50}, expected a whole number")
+    return int(value)
 
 
 def mix(*parts: int) -> int:
@@ -25,10 +36,10 @@ def hash_keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:
     state = np.asarray(0x9E3779B97F4A7C15, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for part in parts:
-            state = state + np.asarray(part).astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
-            state ^= state >> np.uint64(30)
-            state *= np.uint64(0xBF58476D1CE4E5B9)
-            state ^= state >> np.uint64(27)
-            state *= np.uint64(0x94D049BB133111EB)
-            state ^= state >> np.uint64(31)
-    return np.asarray(state)
+            state = np.asarray(state + np.asarray(part).astype(np.uint64) * np.uint64(0xD1342543DE82EF95))
+            shifted = np.empty_like(state)  # one for all shifts: what is in the cache stays there
+            for shift, factor in _FINALISER:
+                state ^= np.right_shift(state, shift, out=shifted)
+                state *= factor
+            state ^= np.right_shift(state, np.uint64(31), out=shifted)
+    return state

@@ -15,6 +15,7 @@ from fewset.tasks.hashing import hash_keys
 from fewset.tasks.spec import TaskSpec
 
 _LAST = np.iinfo(np.uint64).max  # the key of what must not be drawn
+_KEYS = 2**16  # of items, drawn at once: with their copies they stay in the cache
 
 
 class ClassIndex:
@@ -136,6 +137,13 @@ class ClassIndex:
 def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
     """The rows of tasks `first` to `last` (excluded): shots first, then queries, class by class."""
     index.check(spec.way, spec.shot, spec.query)
+    some = max(1, _KEYS // (spec.way * index.rows.shape[1]))
+    starts = range(first, max(last, first + 1), some)
+    return np.concatenate([_draw(index, spec, start, min(start + some, last)) for start in starts])
+
+
+def _draw(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
+    """As many tasks as are drawn at once."""
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
     classes = _smallest(hash_keys(spec.seed, tasks, np.arange(len(index.classes))), spec.way)
     keys = _item_keys(index, spec.seed, tasks, classes)

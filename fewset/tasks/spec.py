@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fewset.runtime.errors import UserError
-from fewset.tasks.hashing import check_seed
+from fewset.tasks.hashing import check_seed, whole_number
 
 _MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8}
 """What a machine can be asked for; the value of each task is kept in memory."""
@@ -24,7 +24,7 @@ class TaskSpec:
         seed: A whole number from 0 up.
 
     Raises:
-        ValueError: A number is below 1 or absurdly large, or the seed is below 0.
+        ValueError: A number is not whole, below 1 or absurdly large, or the seed is below 0.
 
     Example:
         >>> import fewset
@@ -40,7 +40,7 @@ class TaskSpec:
 
     def __post_init__(self) -> None:
         for name in ("way", "shot", "query", "tasks"):
-            value = getattr(self, name)
+            value = whole_number(getattr(self, name), name)
             if value < 1:
                 raise UserError(f"{name} is {value}, expected 1 or more")
             if value > _MOST[name]:

@@ -9,6 +9,7 @@ from typing import Any
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import check_digest, replacing_with_digest, write_text
+from fewset.runtime.inside import inside
 from fewset.runtime.reading import regular_file
 
 CHECKPOINT = Path("checkpoint") / "last.pt"
@@ -27,7 +28,7 @@ class TrainingFiles:
         """Add a line to the log, with the time."""
         if not distributed.is_main_process():
             return
-        with regular_file(self.path / LOG).open("a", encoding="utf-8") as log:
+        with regular_file(inside(self.path, LOG)).open("a", encoding="utf-8") as log:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
@@ -35,7 +36,8 @@ class TrainingFiles:
         import torch  # not needed by those who only read the names of the files
 
         if distributed.is_main_process():
-            with replacing_with_digest(self.path / CHECKPOINT) as temporary:
+            directory = inside(self.path, CHECKPOINT.parent)
+            with replacing_with_digest(directory / CHECKPOINT.name) as temporary:
                 torch.save(state, temporary)
 
     def load_checkpoint(self) -> dict[str, Any] | None:

@@ -190,10 +190,41 @@ def test_tensors_that_do_not_fit_are_refused(path: Path, name: str, value: np.nd
     assert "\n" not in str(caught.value)
 
 
-def test_probabilities_that_are_no_numbers_are_refused(path: Path) -> None:
+@pytest.mark.parametrize("name", ["features", "labels", "weight", "bias", "fingerprints", "thumbnails"])
+def test_a_flipped_bit_is_noticed(path: Path, name: str) -> None:
     with safe_open(path, "numpy") as file:
         metadata = file.metadata()
-    save_file(load_file(path) | {"weight": np.full((96, 3), 1e308)}, path, metadata=metadata)
+    tensors = load_file(path)
+    tensors[name].reshape(-1).view(np.uint8)[0] ^= 1
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(UserError, match="is not a usable classifier"):
+        FewShotClassifier.load(path, encoder=TinyEncoder())
+
+
+def test_a_changed_number_of_the_description_is_noticed(path: Path) -> None:
+    whole = path.read_bytes()
+    place = whole.index(b"temperature") + len(b'temperature\\": ')
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    with pytest.raises(UserError, match="it is damaged"):
+        FewShotClassifier.load(path, encoder=TinyEncoder())
+
+
+def without_digest(path: Path) -> dict[str, str]:
+    with safe_open(path, "numpy") as file:
+        table = json.loads(file.metadata()[ENTRY])
+    del table["sha256"]
+    return {ENTRY: json.dumps(table)}
+
+
+def test_a_file_of_an_earlier_version_has_no_digest(fitted: FewShotClassifier, path: Path) -> None:
+    save_file(load_file(path), path, metadata=without_digest(path))
+    again = FewShotClassifier.load(path, encoder=TinyEncoder())
+    assert again.classes_.tolist() == fitted.classes_.tolist()
+
+
+def test_probabilities_that_are_no_numbers_are_refused(path: Path) -> None:
+    weight = np.full((96, 3), 1e308)
+    save_file(load_file(path) | {"weight": weight}, path, metadata=without_digest(path))
     loaded = FewShotClassifier.load(path, encoder=TinyEncoder())
     with pytest.raises(UserError, match="its probabilities are no numbers; fit it anew"):
         loaded.predict_proba(np.full((2, 96), 1e9))

@@ -1,11 +1,14 @@
 """Photos into folders: what a stop may leave behind, at any moment."""
 
-import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from fewset.classify.sorting import link, move, sort_photos, sorted_to
+from fewset.classify.journal import checked_line
+from fewset.classify.sorting import check_folders, link, move, sort_photos, sorted_to
+from fewset.runtime.errors import UserError
 
 
 @pytest.fixture
@@ -27,8 +30,8 @@ def contents() -> dict[str, str]:
     return {str(path): path.read_text() for path in Path("out").rglob("*") if path.is_file()}
 
 
-def write_log(*targets: str | None, torn: str = "") -> Path:
-    Path("log").write_text("".join(json.dumps(target) + "\n" for target in targets) + torn)
+def write_log(*targets: Any, torn: str = "") -> Path:
+    Path("log").write_bytes(b"".join(map(checked_line, targets)) + torn.encode())
     return Path("log")
 
 
@@ -83,3 +86,32 @@ def test_a_link_is_moved_as_a_link_to_the_same_photo(rows: list[dict[str, object
     assert Path("out/owl/1.jpg").read_text() == "photo 0"
     assert not Path("links/1.jpg").is_symlink()
     assert Path("a/1.jpg").exists()
+
+
+def test_nothing_goes_through_a_link(rows: list[dict[str, object]]) -> None:
+    Path("elsewhere").mkdir()
+    Path("out").mkdir()
+    Path("out/owl").symlink_to("../elsewhere")
+    Path("log").symlink_to("elsewhere/log")
+    with pytest.raises(UserError, match="out/owl is a link"):
+        check_folders(Path("out"), np.array(["owl"]))
+    for log in ("log", "other"):
+        with pytest.raises(UserError, match="is a link"):
+            sort_photos(rows, Path("out"), move, Path(log))
+    assert not any(Path("elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("target", ["mine/empty.txt", "out/../mine/empty.txt", "../mine", 7, {"a": 1}])
+def test_a_log_that_leads_elsewhere_is_refused(rows: list[dict[str, object]], target: Any) -> None:
+    """An empty file, or a copy of the photo, would be taken for what a stop left, and removed."""
+    Path("mine").mkdir()
+    Path("mine/empty.txt").touch()
+    with pytest.raises(UserError, match="is not what a stopped run left"):
+        sort_photos(rows, Path("out"), move, write_log(target))
+    assert Path("mine/empty.txt").exists()
+
+
+def test_a_damaged_line_of_the_log_is_refused(rows: list[dict[str, object]]) -> None:
+    Path("log").write_bytes(checked_line("out/owl/1.jpg").replace(b"1.jpg", b"7.jpg"))
+    with pytest.raises(UserError, match="is not what a stopped run left"):
+        sort_photos(rows, Path("out"), move, Path("log"))

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import warnings
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from fewset.cli import app as cli
 from fewset.experiments.evaluate import command_line
 from fewset.runtime.errors import UserError
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
+from tests.helpers.results import MakeRun
 
 
 def every_command() -> list[list[str]]:
@@ -282,3 +284,18 @@ def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert printed.err == "warning: train.turned is now called train.[rotation_classes]\n"
     assert printed.out == "report: page\n"
     assert warnings.showwarning is usual
+
+
+def test_a_terminal_that_takes_ascii_only(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = [TextIOWrapper(BytesIO(), encoding="ascii", write_through=True) for _ in range(2)]
+    for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+        monkeypatch.setattr(sys, name, stream)
+    other = str(make_run("other"))
+    for run, code in ((make_run("feat"), None), ("schön", 2)):
+        monkeypatch.setattr(sys, "argv", ["fewset", "compare", str(run), other])
+        with pytest.raises(SystemExit) as ending:
+            cli.main()
+        assert (ending.value.code or None) == code
+    out, err = (stream.buffer.getvalue() for stream in streams)  # type: ignore[attr-defined]
+    assert b" ? " in out  # where there is a plus-minus sign
+    assert b"sch?n" in err

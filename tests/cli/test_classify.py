@@ -19,7 +19,7 @@ from PIL import Image
 from fewset.classify import background_training, predicting, transformer
 from fewset.classify.answers import NONE_OF_THESE
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.journal import Journal
+from fewset.classify.journal import Journal, checked_line, value_of
 from fewset.cli import app as cli
 from fewset.models.encoders import register_encoder
 from tests.helpers.classifier_tasks import labelled_rows
@@ -333,8 +333,46 @@ def test_a_name_that_no_file_takes_is_asked_again(
     stop_after(1, monkeypatch)
     assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
     heading, first, *others = Path("a.csv.partial").read_bytes().splitlines(keepends=True)
-    damaged = json.dumps(json.loads(first) | {"file": "\ud800"}).encode() + b"\n"
+    damaged = checked_line(value_of(first) | {"file": "\ud800"})
     Path("a.csv.partial").write_bytes(b"".join([heading, damaged, *others]))
+    succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")
+    assert Path("a.csv").read_bytes() == Path("whole.csv").read_bytes()
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_journal_moves_no_photos_of_others(
+    complete: bool, classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write it could name any file of the user's."""
+    Path("secret.txt").write_text("mine")
+    words = "predict", classifier, inbox, "--move-to", "sorted"
+    with monkeypatch.context() as stopped:
+        stop_after(99 if complete else 1, stopped)
+        stopped.setattr(Journal, "remove", lambda _: None)
+        stopped.setattr(predicting, "sort_photos", lambda *_: None)
+        stopped.setattr(predicting, "sorted_to", lambda _: [])
+        fewset(*words)
+    journal = Path("sorted.partial")
+    heading, first, *others = journal.read_bytes().splitlines(keepends=True)
+    for name in ("secret.txt", f"{inbox}/../secret.txt"):
+        row = value_of(first) | {"file": name, "class": "grass", "problem": None}
+        if complete:
+            names = [name, *(value_of(line)["file"] for line in others)]
+            heading = checked_line(value_of(heading) | {"listed": predicting._digest(names)})
+        journal.write_bytes(b"".join([heading, checked_line(row), *others]))
+        assert "has answers for other photos than PATHS" in fail(*words, "--resume")
+    assert Path("secret.txt").read_text() == "mine"
+
+
+def test_a_damaged_answer_is_asked_again(
+    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    succeed("predict", classifier, inbox, "--csv", "whole.csv")
+    stop_after(1, monkeypatch)
+    assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
+    journal = Path("a.csv.partial").read_bytes()
+    place = journal.index(b'"probability": 0.') + len(b'"probability": 0.')
+    Path("a.csv.partial").write_bytes(journal[:place] + bytes([journal[place] ^ 1]) + journal[place + 1 :])
     succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")
     assert Path("a.csv").read_bytes() == Path("whole.csv").read_bytes()
 
@@ -377,7 +415,7 @@ def test_a_run_in_which_photos_help_each_other_starts_anew(
 
 
 def test_a_log_without_its_run_is_not_believed(classifier: Path, inbox: Path) -> None:
-    Path("sorted.partial.moves").write_text('"sorted/grass/20.png"\n' * 11)
+    Path("sorted.partial.moves").write_bytes(checked_line("sorted/grass/20.png") * 11)
     succeed("predict", classifier, inbox, "--move-to", "sorted")
     assert tree("inbox") == ["broken.jpg"]
 

@@ -46,6 +46,17 @@ def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
         np.testing.assert_array_equal(score.per_task, scores[0].per_task)
 
 
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    features, labels = table()
+    before, scores = torch.get_num_threads(), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        scores.append(evaluate(model_with("attention"), features, labels, SPEC, chunk=7))
+    torch.set_num_threads(before)
+    for score in scores[1:]:
+        np.testing.assert_array_equal(score.per_task, scores[0].per_task)
+
+
 def test_the_table_may_be_of_tensors_or_of_arrays() -> None:
     features, labels = table()
     first = evaluate(model_with("identity"), features, labels, SPEC)
@@ -92,6 +103,13 @@ def test_features_that_are_not_finite_are_refused(number: float) -> None:
         (
             lambda features, labels: (features[:, 1:], labels),
             "13 numbers a row, and the backbone of this model has 14",
+        ),
+        (lambda features, labels: (features + 1j, labels), "type torch.complex64"),
+        (lambda features, labels: (features.to("meta"), labels), "on meta"),
+        (lambda features, labels: (features.to_sparse(), labels), "torch.sparse_coo"),
+        (
+            lambda features, labels: (torch.quantize_per_tensor(features, 0.1, 0, torch.qint8), labels),
+            "type torch.qint8",
         ),
     ],
 )

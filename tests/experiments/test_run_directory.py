@@ -1,6 +1,7 @@
 """What of a run directory is a run's own, and when it may be written to."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,38 @@ def test_the_parts_with_which_a_run_began_are_known_where_it_says_so(tmp_path: P
     assert run.parts is None
     run.begin("", resume=False, force=False, parts=3)
     assert run.parts == 3
+
+
+@pytest.mark.parametrize("folder", ["results", "checkpoint", "tracking", "log.txt"])
+def test_nothing_is_written_or_removed_through_a_link(folder: str, tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "feat", tmp_path / "elsewhere"
+    execute(parse_recipe(FEAT), "train", run)
+    evaluate_run(run, query=2, tasks=7)
+    (run / "tracking").mkdir()
+    (run / folder).rename(elsewhere)
+    (run / folder).symlink_to("../elsewhere")
+    before = contents(elsewhere)
+    for act in (
+        lambda: execute(parse_recipe(FEAT), "train", run, force=True, log_to=["tensorboard"]),
+        lambda: evaluate_run(run, query=2, tasks=3),
+    ):
+        with suppress(UserError):  # where nothing is to be written there, it is no error
+            act()
+        assert contents(elsewhere) == before
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in (path, *path.rglob("*")) if file.is_file()}
+
+
+def test_a_checkpoint_goes_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / "checkpoint").symlink_to("../elsewhere")
+    (tmp_path / "run" / "log.txt").symlink_to("../log.txt")
+    run = RunDirectory(tmp_path / "run")
+    for act in (lambda: run.save_checkpoint({}), lambda: run.log("a line")):
+        with pytest.raises(UserError, match="is a link"):
+            act()
+    assert not any((tmp_path / "elsewhere").iterdir())
+    assert not (tmp_path / "log.txt").exists()

@@ -19,11 +19,13 @@ _PROMISES = """# Reliability
   wrong and exit code 2. A traceback is a defect of fewset, and says where to report it.
 - **Bounded.** Every size that a file claims is checked before memory is taken. Only regular files are read.
 - **Nothing outside.** A command writes where it was told to, and into `$FEWSET_HOME`. Names from files
-  never become paths elsewhere.
+  never become paths elsewhere, and no link within a run, a collection or a folder of sorted photos is
+  followed out of it.
 - **Whole or not at all.** Files are written under another name and then renamed. Who reads one finds the
   old or the new content, never half of it.
-- **No silent damage.** Image sets, weights and checkpoints have their sha256 beside them. What is not as it
-  was written is refused.
+- **No silent damage.** Image sets, weights, checkpoints and classifiers have their sha256 with them. What is
+  not as it was written is refused. (Of large image sets this is looked at when their date has changed, and
+  by `fewset data verify`.)
 - **Resume to the bit.** A training that was killed at any moment and goes on with `--resume` ends with the
   same weights, to the bit, as one that was never stopped. That holds for
   [any number of processes](distributed.md) that go on, with as many threads each as before.

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -115,13 +114,18 @@ class Worker:
         return self._process
 
     def _answer(self, busy: float = SECONDS) -> bytes:
-        """The next line, or nothing if there is none in time."""
+        """The next line, or nothing if there is none in time.
+
+        Seconds are waited for one by one: those in which both processes are stopped do not count.
+        """
         assert self._process is not None
         assert self._process.stdout is not None
-        begin, used = time.monotonic(), _processor_seconds(self._process.pid)
-        while time.monotonic() < begin + PATIENCE and _processor_seconds(self._process.pid) < used + busy:
+        used = _processor_seconds(self._process.pid)
+        for _ in range(PATIENCE):
             if select.select([self._process.stdout], [], [], 1.0)[0]:
                 return self._process.stdout.readline()
+            if _processor_seconds(self._process.pid) >= used + busy:
+                break
         return b""
 
     def _log(self) -> str:

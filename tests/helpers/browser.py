@@ -79,7 +79,7 @@ def served(*words: str) -> Iterator[str]:
 
 def axe_script(folder: Path) -> str:
     """axe-core, which finds what people with a screen reader or a keyboard cannot use, got by npm."""
-    printed = run_npm("pack", AXE, "--silent", folder=folder)
+    printed = run_npm("pack", AXE, "--loglevel=error", folder=folder)
     with tarfile.open(folder / printed.split()[-1]) as archive:
         script = archive.extractfile("package/axe.min.js")
         assert script is not None

@@ -235,3 +235,24 @@ def test_a_result_of_other_weights_is_not_kept(make_run: MakeRun, tmp_path: Path
     (run / "model.safetensors").write_bytes(b"others")
     with pytest.raises(UserError, match=r"was made by other weights than .*`fewset eval"):
         keep([run], tmp_path / "kept")
+
+
+def test_a_collection_goes_through_no_link(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("strokes-feat")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / load_result(run).data).symlink_to("../elsewhere")
+    with pytest.raises(UserError, match="is a link"):
+        keep([run], tmp_path / "kept")
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_is_not_a_kept_run_is_not_replaced(tmp_path: Path, make_run: MakeRun) -> None:
+    """The names come from the result, which may be somebody else's."""
+    run = make_run("strokes-feat")
+    place = tmp_path / "kept" / load_result(run).data / "strokes-feat"
+    place.mkdir(parents=True)
+    (place / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="is not a kept run"):
+        keep([run], tmp_path / "kept")
+    assert (place / "mine.txt").read_text() == "mine"

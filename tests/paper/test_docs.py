@@ -1,15 +1,19 @@
 """The studies in docs/paper: complete, with their origin, and drawn from their files."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from fewset.paper.catalogue import STUDIES
+from fewset.paper.method_record import read_record_of
+from fewset.paper.method_tables import render_methods
 from fewset.paper.render import render_study
 from fewset.paper.study import read_study
 
 DOCS = Path(__file__).parents[2] / "docs"
+METHODS = sorted(path.parent for path in (DOCS / "paper" / "methods").glob("*/methods.json"))
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -31,9 +35,20 @@ def test_every_number_is_there_and_says_how_it_was_made(name: str) -> None:
         assert number.result.command.startswith("fewset ")
 
 
+@pytest.mark.parametrize("place", METHODS, ids=lambda path: path.name)
+def test_the_tables_of_methods_are_what_their_files_give(place: Path, tmp_path: Path) -> None:
+    drawn = shutil.copytree(place, tmp_path / place.name, ignore=shutil.ignore_patterns("trained"))
+    for path in render_methods(drawn):
+        assert path.read_text(encoding="utf-8") == (place / path.name).read_text(encoding="utf-8")
+    for number in read_record_of(place).numbers:
+        assert re.fullmatch(r"[0-9a-f]{40}", number.commit)
+
+
 def test_the_page_lists_every_study_and_its_links_lead_somewhere() -> None:
     page = (DOCS / "paper.md").read_text(encoding="utf-8")
     for name in STUDIES:
         assert f"(paper/{name}/{name}.md)" in page
     for link in re.findall(r"\]\((?!http)([^)#]+)", page):
         assert (DOCS / link).exists(), link
+    for place in METHODS:
+        assert f"(paper/methods/{place.name}/methods.md)" in page

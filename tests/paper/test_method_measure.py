@@ -118,6 +118,15 @@ def test_goes_on_where_it_was_and_makes_anew_what_changed(table: FeatureTable, t
     assert len(measured(table, out, changed, tasks=31)) == 6
 
 
+def test_rows_are_left_out_by_name() -> None:
+    names = [row.name for row in method_rows()]
+    assert [row.name for row in method_rows(["PMN", "TIM-GD"])] == [
+        name for name in names if name not in ("PMN", "TIM-GD")
+    ]
+    with pytest.raises(UserError, match=r"PNM.*PMN"):
+        method_rows(["PNM"])
+
+
 def test_times_are_a_file_of_their_own(table: FeatureTable, tmp_path: Path) -> None:
     out = tmp_path / "out"
     measured(table, out, ROWS[:3])
@@ -136,7 +145,7 @@ def test_times_are_a_file_of_their_own(table: FeatureTable, tmp_path: Path) -> N
 def test_the_command_draws_and_says_what_is_wrong(
     table: FeatureTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fewset.paper.method_rows.method_rows", lambda: ROWS[:2])
+    monkeypatch.setattr("fewset.paper.method_rows.method_rows", lambda _: ROWS[:2])
     out = tmp_path / "paper"
     words = ("paper", "methods", "--features", table.name, "--out", out)
     assert "Inductive" in succeed(*words, "--tasks", 20)
@@ -147,7 +156,8 @@ def test_the_command_draws_and_says_what_is_wrong(
     assert page.exists()
     assert "leave out --on" in fail(*words, "--on", "cub")
     assert "name a table of features" in fail("paper", "methods")
-    assert "--times is an option of methods alone" in fail("paper", "benchmark", "--times")
+    assert "options of methods alone" in fail("paper", "benchmark", "--times")
+    assert "options of methods alone" in fail("paper", "benchmark", "--without", "PMN")
     file = out / "methods" / table.name / "methods.json"
     file.write_text(json.dumps({"format": 9}))
     assert "remove it" in fail(*words, "--draw")

@@ -1,4 +1,4 @@
-"""Digests beside files: of what is there, or none."""
+"""Files that are whole, on the disk, and with digests beside them: of what is there, or none."""
 
 import os
 import subprocess
@@ -10,7 +10,14 @@ from safetensors.numpy import save_file
 
 from fewset.runtime import files
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_digest, digest_path, replacing, replacing_with_digest
+from fewset.runtime.files import (
+    check_digest,
+    digest_path,
+    replacing,
+    replacing_directory,
+    replacing_with_digest,
+    write_text,
+)
 
 
 def write(path: Path, content: bytes) -> None:
@@ -84,3 +91,19 @@ def test_others_may_read_a_file_as_they_may_any_new_one(umask: int, tmp_path: Pa
     finally:
         os.umask(before)
     assert (tmp_path / "weights").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_names_are_on_the_disk_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the content, then, when the file has its name, the directory that holds it."""
+    seen: list[tuple[Path, bool]] = []
+    new = tmp_path / "new"
+    monkeypatch.setattr(files, "sync", lambda path: seen.append((path, new.exists())))
+    write_text(new, "text")
+    assert [there for _, there in seen] == [False, True]
+    assert seen[-1][0] == tmp_path
+    new.unlink()
+    seen.clear()
+    with replacing_directory(new) as directory:
+        (directory / "file").write_text("text")
+    assert [there for _, there in seen] == [False, False, True]
+    assert seen[-1][0] == tmp_path

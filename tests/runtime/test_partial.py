@@ -71,3 +71,18 @@ def test_a_directory_that_was_replaced_is_gone(
         (new / "images").write_bytes(b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["birds"]
     assert (tmp_path / "birds" / "images").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_link_is_replaced_and_not_what_it_leads_to(tmp_path: Path, whole: bool) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    if whole:
+        elsewhere.mkdir()
+        (elsewhere / "images").write_bytes(b"mine")
+    (home / "birds").symlink_to("../elsewhere")
+    with replacing_directory(home / "birds") as new:
+        (new / "images").write_bytes(b"new")
+    assert [path.name for path in home.iterdir()] == ["birds"]
+    assert (home / "birds" / "images").read_bytes() == b"new"
+    assert not whole or (elsewhere / "images").read_bytes() == b"mine"

@@ -34,3 +34,10 @@ def test_what_nests_too_deeply_is_an_error_like_others(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b'"\xff"')
     with pytest.raises(ValueError, match="decode"):
         read_json(tmp_path / "latin")
+
+
+@pytest.mark.parametrize("digits", ["9" * 309, "-1" + "0" * 400])
+def test_a_number_that_no_float_holds_is_an_error_like_others(digits: str) -> None:
+    for parse, text in ((parse_json, f'[{{"a": {digits}}}]'), (parse_toml, f"[a]\nb = [{digits}]")):
+        with pytest.raises(ValueError, match="number that is too large"):
+            parse(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Int64, UInt64
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from fewset.classify.learned import EncoderStamp
@@ -23,8 +23,9 @@ from fewset.data.images.sources import Source, open_source
 from fewset.data.manifest import home
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError, unknown_name
-from fewset.runtime.files import replacing
+from fewset.runtime.files import check_digest, replacing_with_digest
 from fewset.runtime.progress import progress
+from fewset.runtime.reading import regular_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +64,7 @@ def embedded_set(where: SetSource, encoder: Encoder) -> EmbeddedSet:
         file = home() / "embeddings" / f"{digest[:16]}-{encoder.digest[:16]}.safetensors"
         if not file.exists():
             _embed(source, entries, encoder, file)
-        with safe_open(file, framework="numpy") as kept:
-            features, fingerprints = kept.get_tensor("features"), kept.get_tensor("fingerprints")
+        features, fingerprints = _kept(file)
     class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
     return EmbeddedSet(
         features,
@@ -75,6 +75,15 @@ def embedded_set(where: SetSource, encoder: Encoder) -> EmbeddedSet:
         digest,
         EncoderStamp(encoder.id, encoder.digest),
     )
+
+
+def _kept(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    check_digest(file)
+    try:
+        with safe_open(regular_file(file), framework="numpy") as kept:
+            return kept.get_tensor("features"), kept.get_tensor("fingerprints")
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file} cannot be read ({error}); remove it, and the rows are made anew") from None
 
 
 def _chosen(where: SetSource, entries: list[Entry]) -> list[Entry]:
@@ -114,7 +123,7 @@ def _embed(source: Source, entries: list[Entry], encoder: Encoder, file: Path) -
                 raise UserError(f"{row.name} of {source.path} cannot be read ({row.problem}); mend it")
             features[number], fingerprints[number] = row.features, row.fingerprint
             advance()
-    with replacing(file) as temporary:
+    with replacing_with_digest(file) as temporary:
         save_file({"features": features, "fingerprints": fingerprints}, temporary)
 
 

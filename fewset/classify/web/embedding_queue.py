@@ -1,4 +1,4 @@
-"""Photos from many requests become rows of features in one thread, which takes at once what is waiting."""
+"""Photos from many requests become rows of features, several at once where several are waiting."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fewset.classify.photo_rows import BATCH, Look, PhotoRow, look_at
 from fewset.classify.photos import Photo
-from fewset.models.encoders import Encoder
+from fewset.models.encoders import FEW, Encoder, ThreadedEncoder
 
 MOST_WAITING = 2000
 """Photos; more are refused. They wait as they came, mostly on the disk: what is decoded is bounded below."""
@@ -28,7 +28,11 @@ class _Decoded(NamedTuple):
 
 
 class EmbeddingQueue:
-    """Photos are read and decoded in a few threads, while another one embeds those that are decoded."""
+    """Photos are read and decoded in a few threads, while others embed those that are decoded.
+
+    That is one thread, which takes many photos at once, or several that take a few each, where the encoder is
+    for that.
+    """
 
     def __init__(self, encoder: Encoder, most: int = MOST_WAITING) -> None:
         self.encoder, self.most = encoder, most
@@ -36,8 +40,11 @@ class EmbeddingQueue:
         self._space = Condition()
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
         self._decoded: SimpleQueue[_Decoded | None] = SimpleQueue()
-        self._worker = Thread(target=self._work, name="embed", daemon=True)
-        self._worker.start()
+        threads = encoder.threads if isinstance(encoder, ThreadedEncoder) else 1
+        self._batch = BATCH if threads == 1 else FEW
+        self._workers = [Thread(target=self._work, name="embed", daemon=True) for _ in range(threads)]
+        for worker in self._workers:
+            worker.start()
 
     @property
     def waiting(self) -> int:
@@ -62,7 +69,8 @@ class EmbeddingQueue:
         """End the threads; what is still waiting is dropped."""
         self._pool.shutdown(cancel_futures=True)
         self._decoded.put(None)
-        self._worker.join()
+        for worker in self._workers:
+            worker.join()
 
     def _leave(self, pixels: int = 0) -> None:
         """A photo waits no longer; called before its row is handed out, so that whoever has it may go on."""
@@ -92,8 +100,9 @@ class EmbeddingQueue:
         self._decoded.put(_Decoded(look, row, pixels))
 
     def _work(self) -> None:
+        """Embed until the end, which stays in the queue for the others."""
         while (first := self._decoded.get()) is not None:
-            batch = [first, *self._more(BATCH - 1)]
+            batch = [first, *self._more(self._batch - 1)]
             try:
                 embedded = list(self.encoder([each.look.image for each in batch if each.look.image]))
             except Exception as error:
@@ -104,6 +113,7 @@ class EmbeddingQueue:
             for decoded, features in zip(batch, embedded, strict=True):
                 self._leave(decoded.pixels)
                 decoded.row.set_result(decoded.look.row(features))
+        self._decoded.put(None)
 
     def _more(self, count: int) -> list[_Decoded]:
         """What is waiting right now, and no more than `count`."""

@@ -19,6 +19,8 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.registry import Registered, Registry
 
 DEFAULT = "efficientnet-lite0"
+FEW = 4
+"""Images that a `ThreadedEncoder` embeds in the thread that calls it; more are shared out."""
 
 
 @runtime_checkable
@@ -44,6 +46,15 @@ class Encoder(Protocol):
     def device(self) -> torch.device: ...
 
     def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]: ...
+
+
+@runtime_checkable
+class ThreadedEncoder(Encoder, Protocol):
+    """An encoder that several threads may call at once."""
+
+    @property
+    def threads(self) -> int:
+        """How many are worth it: those that it takes itself for many images."""
 
 
 ENCODERS: Registry[Callable[..., Encoder]] = Registry("encoder", __name__)

@@ -110,8 +110,11 @@ def load_efficientnet_lite(name: str, device: torch.device, engine: Engine = "au
     )
     if engine == "auto":
         engine = "onnxruntime" if device.type == "cpu" and imports("onnx", "onnxruntime") else "torch"
-    embed = OnnxNetwork(network) if engine == "onnxruntime" else network
-    return NetworkEncoder(name, DIM, preprocessing.digest([weights]), preprocessing, embed, device)
+    digest = preprocessing.digest([weights])
+    if engine == "torch":
+        return NetworkEncoder(name, DIM, digest, preprocessing, network, device)
+    threads = torch.get_num_threads()
+    return NetworkEncoder(name, DIM, digest, preprocessing, OnnxNetwork(network), device, threads)
 
 
 for _name in _VARIANTS:

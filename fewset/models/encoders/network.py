@@ -1,13 +1,16 @@
 """The encoder that a preprocessing and a network make, whatever the network is computed with."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float32, UInt8
 from torch import Tensor
 
+from fewset.models.encoders import FEW
 from fewset.models.preprocessing import PilImage, Preprocessing
 from fewset.runtime.devices import send
 from fewset.runtime.errors import UserError
@@ -18,7 +21,7 @@ _BATCH_PIXELS = 2**20  # embedded at once: 20 images of 224 pixels a side
 
 @dataclass(frozen=True)
 class NetworkEncoder:
-    """Meets the contract of `Encoder`; the network maps normalised images (B, 3, H, W) to (B, `dim`)."""
+    """A `ThreadedEncoder`, whose network maps normalised images (B, 3, H, W) to (B, `dim`)."""
 
     id: str
     dim: int
@@ -26,22 +29,45 @@ class NetworkEncoder:
     preprocessing: Preprocessing
     network: Callable[[Tensor], Tensor] = field(repr=False)
     device: torch.device
+    threads: int = 1
+    """More than one for a network that computes in the thread that calls it (`ThreadedEncoder`)."""
 
     @property
     def input_size(self) -> int:
         return self.preprocessing.least
 
-    @torch.inference_mode()
     def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]:
         refuse_fork()
         rows = np.empty((len(images), self.dim), dtype=np.float32)
-        batch = max(1, _BATCH_PIXELS // (self.preprocessing.height * self.preprocessing.width))
-        for start in range(0, len(images), batch):
-            stop = min(start + batch, len(images))
-            pixels = np.stack([self.preprocessing.pixels(images[index]) for index in range(start, stop)])
-            prepared = normalise(pixels, self.preprocessing, self.device)
-            rows[start:stop] = self.network(prepared).cpu().numpy()
+
+        def embed(batch: range) -> None:
+            rows[batch.start : batch.stop] = self._embed([images[index] for index in batch])
+
+        batches = self._batches(len(images))
+        if min(self.threads, len(batches)) <= 1:
+            for batch in batches:
+                embed(batch)
+            return rows
+        pool = ThreadPoolExecutor(self.threads)
+        try:
+            list(pool.map(embed, batches))
+        finally:  # Ctrl-C must not wait for the rest of the images
+            pool.shutdown(cancel_futures=True)
         return rows
+
+    def _batches(self, count: int) -> list[range]:
+        """The images that are embedded at once; several threads have equally many each."""
+        if self.threads == 1:
+            most = max(1, _BATCH_PIXELS // (self.preprocessing.height * self.preprocessing.width))
+        else:
+            rounds = ceil(count / (FEW * self.threads))
+            most = FEW if count <= FEW else ceil(count / (rounds * self.threads))
+        return [range(start, min(start + most, count)) for start in range(0, count, most)]
+
+    @torch.inference_mode()
+    def _embed(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]:
+        pixels = np.stack([self.preprocessing.pixels(image) for image in images])
+        return self.network(normalise(pixels, self.preprocessing, self.device)).cpu().numpy()
 
 
 def normalise(

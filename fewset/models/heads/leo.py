@@ -25,15 +25,17 @@ def support_gradient(
 class LeoHead(nn.Module):
     """Weights are decoded from a latent code of each class, which gradient descent adapts to the shots.
 
-    Rusu et al. (2019), on embeddings of length 1 as there; wants `average="post"`.
+    Rusu et al. (2019), on embeddings of one length as there; wants `average="post"`.
 
     1. The code of a class is the mean over its shots and all shots of relation(encode(x), encode(x')).
     2. The codes are decoded to weights, w = decode(z), and adapted: z ← z - a ∂L/∂z, `steps` times, where L
        is the mean cross-entropy of the shots under logits x w and the rate a is learned.
     3. The weights themselves are adapted `tuning_steps` times, with a learned rate of their own.
 
-    Deviations: codes and weights are the means of the Gaussians that Rusu et al. sample from while training;
-    without sampling there are neither the penalties of these Gaussians nor that of the encoder.
+    Deviations: embeddings are of the length `length`, 1 in the paper; with a larger one logits are large from
+    the start, and a head learns from thousands of tasks rather than from millions. Codes and weights are the
+    means of the Gaussians that Rusu et al. sample from while training; without sampling there are neither the
+    penalties of these Gaussians nor that of the encoder.
     """
 
     about = About(
@@ -54,11 +56,15 @@ class LeoHead(nn.Module):
         rate: float = 1.0,
         tuning_rate: float = 1e-3,
         dropout: float = 0.3,
+        length: float = 1.0,
     ) -> None:
         super().__init__()
-        if min(latent, hidden) < 1 or min(steps, tuning_steps) < 0:
-            raise UserError("LEO needs latent and hidden of 1 or more, steps and tuning_steps of 0 or more")
-        self.dim, self.steps, self.tuning_steps = dim, steps, tuning_steps
+        if min(latent, hidden) < 1 or min(steps, tuning_steps) < 0 or not length > 0:
+            raise UserError(
+                "LEO needs latent and hidden of 1 or more, steps and tuning_steps of 0 or more, and a length "
+                "above 0"
+            )
+        self.dim, self.steps, self.tuning_steps, self.length = dim, steps, tuning_steps, length
         self.similarity = cosine
         self.dropout = nn.Dropout(dropout)
         self.encoder = nn.Linear(dim, latent, bias=False)
@@ -75,7 +81,7 @@ class LeoHead(nn.Module):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        rows, members = support_rows(F.normalize(support, dim=-1), mask)
+        rows, members = support_rows(self.length * F.normalize(support, dim=-1), mask)
         codes = self.encode(rows, members)
         for _ in range(self.steps):
             gradient = support_gradient(self.decoder(codes), rows, members)
@@ -83,7 +89,7 @@ class LeoHead(nn.Module):
         weights: Tensor = self.decoder(codes)
         for _ in range(self.tuning_steps):
             weights = weights - self.tuning_rate * support_gradient(weights, rows, members)
-        return F.normalize(query, dim=-1) @ weights.mT
+        return self.length * F.normalize(query, dim=-1) @ weights.mT
 
     def encode(self, rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"]) -> Float[Tensor, "T N L"]:
         """The code of each class: the mean over the pairs of its shots with all shots, each class alike.

@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from scipy.special import softmax
 
 from fewset import FewShotClassifier, embed
 from fewset.classify.export.browser_runtime import find_runtime
+from fewset.data.images.decoding import decode_photo
+from fewset.models.encoders import DEFAULT
+from fewset.models.encoders.efficientnet_lite import load_efficientnet_lite
 from fewset.models.preprocessing import FILTERS
 from tests.helpers.browser import WAIT, axe_script, launched, own
 from tests.helpers.classifiers import exported
@@ -25,6 +29,17 @@ from tests.helpers.static_site import installed_runtime, served_folder
 
 # A browser and an encoder at once: on a busy machine everything takes its time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+NOISE = {
+    "halved": ((900, 1010), "4:2:0"),
+    "half as wide": ((2100, 1900), "4:2:2"),
+    "in strips": ((4100, 3600), "4:2:0"),
+    "whole": ((910, 900), "4:4:4"),
+}
+PACKED = """({ width, height, data }) => {
+    let text = "";
+    for (const byte of data) text += String.fromCharCode(byte);
+    return [width, height, btoa(text)];
+}"""
 SCRIPT = "<img src=x onerror=\"document.title='owned'\">"
 
 
@@ -46,7 +61,7 @@ def classifier(folder: Path) -> FewShotClassifier:
 
 @pytest.fixture(scope="module")
 def new(folder: Path) -> list[Path]:
-    """Small photos, large ones, wide ones, one that lies on its side, a transparent one."""
+    """Small photos, large ones, wide ones, one that lies on its side, a transparent one, and colour noise."""
     (folder / "new").mkdir()
     for name, what in {**FRUIT, "carrot": NONE}.items():
         drawn(what, 77).save(folder / "new" / f"{name}.png")
@@ -58,7 +73,18 @@ def new(folder: Path) -> list[Path]:
     clear = drawn(FRUIT["apple"], 81)
     clear.putalpha(Image.linear_gradient("L").resize(clear.size))
     clear.save(folder / "new" / "clear.png")
+    for kind, (size, sampling) in NOISE.items():
+        noise(size).save(folder / "new" / f"noise {kind}.jpg", quality=90, subsampling=sampling, exif=turned)
     return sorted((folder / "new").iterdir())
+
+
+def noise(size: tuple[int, int]) -> Image.Image:
+    """Squares of 4 pixels in any colour: the hardest for a decoder that stores colour at half the size."""
+    width, height = size
+    colours = np.random.default_rng(width).integers(
+        0, 256, (height // 4 + 1, width // 4 + 1, 3), dtype=np.uint8
+    )
+    return Image.fromarray(colours.repeat(4, 0).repeat(4, 1)[:height, :width])
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +142,15 @@ def test_it_answers_as_python_does(page: Any, classifier: FewShotClassifier, new
         for label, probability in zip(classifier.classes_, expected, strict=True):
             assert probabilities[label] == pytest.approx(probability, abs=0.02), path.name
     assert {answer.label for answer in answers} == {*FRUIT, "none of these"}
+
+
+def test_large_jpeg_files_reach_the_network_as_in_python(page: Any, new: list[Path]) -> None:
+    """Decoded at a half, a quarter or an eighth there, and here from what the browser has enlarged."""
+    preprocessing = load_efficientnet_lite(DEFAULT, torch.device("cpu")).preprocessing
+    for path in (photo for photo in new if photo.name.startswith(("noise", "large"))):
+        expected = preprocessing.pixels(decode_photo(path.read_bytes(), preprocessing.least))
+        differences = np.abs(prepared_in_the_page(page, path) - expected.astype(float))
+        assert differences.mean() < 1, path.name
 
 
 def test_a_class_is_added_kept_and_removed(
@@ -213,15 +248,30 @@ def test_it_resizes_as_pillow_does(page: Any) -> None:
 
 def in_the_page(page: Any, image: Image.Image, function: str, *rest: int | str) -> np.ndarray:
     """What a function of resampling.js makes of an image."""
-    width, height, data = page.evaluate(
-        """async ([bytes, width, height, name, rest]) => {
+    made = page.evaluate(
+        f"""async ([bytes, width, height, name, rest]) => {{
             const functions = await import("./resampling.js");
             const data = Uint8ClampedArray.from(atob(bytes), (letter) => letter.charCodeAt(0));
-            const made = functions[name]({ width, height, data }, ...rest);
-            let text = "";
-            for (const byte of made.data) text += String.fromCharCode(byte);
-            return [made.width, made.height, btoa(text)];
-        }""",
+            return ({PACKED})(functions[name]({{ width, height, data }}, ...rest));
+        }}""",
         [base64.b64encode(image.convert("RGBA").tobytes()).decode(), *image.size, function, rest],
     )
+    return unpacked(*made)
+
+
+def prepared_in_the_page(page: Any, photo: Path) -> np.ndarray:
+    """The pixels that the network of the page is given."""
+    made = page.evaluate(
+        f"""async (bytes) => {{
+            const {{ prepared }} = await import("./photos.js");
+            const {{ preprocessing }} = await (await fetch("./head.json")).json();
+            const data = Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0));
+            return ({PACKED})((await prepared(new File([data], "photo"), preprocessing)).pixels);
+        }}""",
+        base64.b64encode(photo.read_bytes()).decode(),
+    )
+    return unpacked(*made)
+
+
+def unpacked(width: int, height: int, data: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(data), np.uint8).reshape(height, width, 4)[:, :, :3]

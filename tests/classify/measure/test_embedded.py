@@ -40,7 +40,21 @@ def test_rows_are_those_of_the_classifier_and_are_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.features, items.features)
     np.testing.assert_array_equal(again.fingerprints, items.fingerprints)
     assert len(set(items.fingerprints.tolist())) == 12
-    assert len(list((home() / "embeddings").iterdir())) == 1
+    assert len(list((home() / "embeddings").glob("*.safetensors"))) == 1
+
+
+def test_kept_rows_that_are_damaged_are_not_taken(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path / "photos")
+    embedded_folder(folder)
+    (file,) = (home() / "embeddings").glob("*.safetensors")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(UserError, match="is damaged"):
+        embedded_folder(folder)
+    file.write_bytes(whole[:30])
+    file.with_name(f"{file.name}.sha256").unlink()
+    with pytest.raises(UserError, match=r"cannot be read .* remove it"):
+        embedded_folder(folder)
 
 
 def test_other_images_are_embedded_anew(tmp_path: Path) -> None:

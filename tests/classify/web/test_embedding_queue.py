@@ -13,6 +13,7 @@ from fewset.classify.photo_rows import BATCH, photo_rows
 from fewset.classify.photos import Photo
 from fewset.classify.web import embedding_queue
 from fewset.classify.web.embedding_queue import EmbeddingQueue, QueueFull
+from fewset.models.encoders import FEW
 from tests.helpers.photos import TinyEncoder, photo
 
 
@@ -56,6 +57,31 @@ def test_what_waits_is_embedded_together() -> None:
     assert sum(encoder.batches) == 3 * BATCH
     assert max(encoder.batches) == BATCH
     assert len(encoder.batches) < 12
+
+
+def test_an_encoder_for_several_threads_is_called_by_as_many() -> None:
+    """With a few photos each; every photo still gets its own row, and all threads end."""
+
+    @dataclass(frozen=True)
+    class Threaded(TinyEncoder):
+        threads: int = 3
+        together: threading.Barrier = field(default_factory=lambda: threading.Barrier(3, timeout=30))
+        batches: list[int] = field(default_factory=list)
+
+        def __call__(self, images: Sequence[Image.Image]) -> np.ndarray:
+            if len(self.batches) < 3:
+                self.batches.append(len(images))
+                self.together.wait()
+            self.batches.append(len(images))
+            return super().__call__(images)
+
+    encoder, photos = Threaded(), [given(seed) for seed in range(41)]
+    queue = EmbeddingQueue(encoder)
+    found = [row.result(30) for row in queue.submit(photos)]
+    queue.close()
+    assert max(encoder.batches) <= FEW
+    for row, expected in zip(found, photo_rows(photos, TinyEncoder()), strict=True):
+        np.testing.assert_array_equal(row.features, expected.features)
 
 
 def test_more_than_it_takes_is_refused_and_taken_later() -> None:

@@ -1,6 +1,5 @@
 """Tables as text: CSV files of photos, the lists of CUB, the answers of a stopped run."""
 
-import json
 from functools import cache
 from random import Random
 from unittest.mock import patch
@@ -80,14 +79,17 @@ def cub(room: Room, rng: Random) -> Case:
 @reader("journals")
 def journals(room: Room, rng: Random) -> Case:
     """A run over photos that goes on from the journal that a stopped one left."""
+    from fewset.classify.journal import value_of, with_checksum
+
     folder = room.root / "photos" / "labelled"
     tiny = "--encoder", "tiny", "--plugin", room.plugin
     words = "predict", room.classifier, folder, *tiny, "--csv", "a.csv", "--resume"
     name, whole = _journal(tuple(map(str, words)))
-    lines = whole.splitlines()
+    lines = whole.splitlines(keepends=True)
     number = rng.randrange(len(lines))
-    lines[number] = json_text(altered(json.loads(lines[number]), rng)).encode("utf-8", "surrogatepass")
-    data = b"\n".join(lines) + b"\n" if rng.random() < 0.7 else damaged(whole, rng)
+    text = json_text(altered(value_of(lines[number]), rng))
+    lines[number] = with_checksum(text.encode("utf-8", "surrogatepass"))
+    data = b"".join(lines) if rng.random() < 0.7 else damaged(whole, rng)
     (room.work / name).write_bytes(data)
     return command(*words)
 

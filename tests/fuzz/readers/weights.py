@@ -1,5 +1,6 @@
 """safetensors: the weights of a run, and the file of a classifier."""
 
+import re
 import shutil
 from random import Random
 
@@ -35,8 +36,11 @@ def weights(room: Room, rng: Random) -> Case:
 
 @reader("classifiers")
 def classifiers(room: Room, rng: Random) -> Case:
+    """Most have no digest, as files of earlier versions: it would tell before all else is looked at."""
     file = room.work / "my.fewset"
-    file.write_bytes(_damaged(room.classifier.read_bytes(), rng))
+    whole = room.classifier.read_bytes()
+    plain = re.sub(rb'(?<=sha256\\": )\\"\w+\\"', lambda digest: b"null".ljust(len(digest[0])), whole)
+    file.write_bytes(_damaged(plain if rng.random() < 0.8 else whole, rng))
     photo = room.root / "photos" / "labelled" / "grass" / "0.png"
     tiny = "--encoder", "tiny", "--plugin", room.plugin
     return rng.choice((command("info", file), command("predict", file, photo, *tiny, "--reject")))

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,6 +42,18 @@ def test_rows_and_digest_are_those_of_torch(by_torch: NetworkEncoder, by_onnxrun
     assert np.abs(expected).max() > 1
     assert by_onnxruntime.digest == by_torch.digest
     assert by_onnxruntime.id == by_torch.id
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 23])
+def test_any_number_of_threads_gives_the_same_rows(count: int, by_onnxruntime: NetworkEncoder) -> None:
+    images = [photograph(seed, 41, 37) for seed in range(count)]
+    small = replace(
+        by_onnxruntime,
+        preprocessing=replace(by_onnxruntime.preprocessing, height=32, width=32, resize=(32, 32)),
+    )
+    one, three = (replace(small, threads=threads)(images) for threads in (1, 3))
+    assert one.shape == (count, small.dim)
+    np.testing.assert_array_equal(one, three)
 
 
 @pytest.mark.parametrize("size", [(224, 224), (37, 53), (53, 38), (1, 1)])

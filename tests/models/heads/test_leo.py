@@ -12,9 +12,10 @@ from tests.helpers.heads import DIM, TASKS, WAY, inputs, with_and_without_mask
 
 
 @with_and_without_mask
-def test_equals_the_loop(mask):
+@pytest.mark.parametrize("length", [1.0, 1.7])
+def test_equals_the_loop(length, mask):
     torch.manual_seed(3)
-    options = {"latent": 3, "hidden": 11, "steps": 2, "tuning_steps": 2, "tuning_rate": 0.4}
+    options = {"latent": 3, "hidden": 11, "steps": 2, "tuning_steps": 2, "tuning_rate": 0.4, "length": length}
     head = LeoHead(DIM, **options).double().eval()
     matrix = {name: value.detach().numpy() for name, value in head.named_parameters()}
     support, query = inputs()
@@ -28,7 +29,7 @@ def test_equals_the_loop(mask):
 
     for task in range(TASKS):
         kept = np.ones((WAY, 3), dtype=bool) if mask is None else mask[task].numpy()
-        shots = [[x / np.sqrt(x @ x) for x in support[task, n].numpy()[kept[n]]] for n in range(WAY)]
+        shots = [[length * x / np.sqrt(x @ x) for x in support[task, n].numpy()[kept[n]]] for n in range(WAY)]
         codes = []
         for own in shots:
             met = [[np.mean([relation(x, y) for y in others], axis=0) for others in shots] for x in own]
@@ -49,7 +50,7 @@ def test_equals_the_loop(mask):
         for _ in range(2):
             weights = weights - 0.4 * approx_fprime(weights.ravel(), loss, 1e-6).reshape(weights.shape)
         queries = query[task].numpy()
-        expected = queries / np.linalg.norm(queries, axis=1, keepdims=True) @ weights.T
+        expected = length * queries / np.linalg.norm(queries, axis=1, keepdims=True) @ weights.T
         np.testing.assert_allclose(found[task], expected, atol=1e-5)
 
 

@@ -1,5 +1,6 @@
 // From a file to the pixels that the network was trained on, as fewset does it: see resampling.js.
 
+import { colourSampling, reducedRows } from "./jpeg.js";
 import { crop, reduce, resize } from "./resampling.js";
 
 const STRIP = 2 ** 22; // pixels of a photo that are looked at at once: phones have little memory
@@ -10,7 +11,8 @@ const THUMBNAIL = 96;
 export async function prepared(file, settings) {
   const bitmap = await decoded(file);
   try {
-    return { pixels: fitted(reduced(bitmap, settings.least, await isJpeg(file)), settings), thumbnail: small(bitmap) };
+    const whole = reduced(bitmap, settings.least, await colourSampling(file, bitmap.width));
+    return { pixels: fitted(whole, settings), thumbnail: small(bitmap) };
   } finally {
     bitmap.close();
   }
@@ -25,18 +27,13 @@ async function decoded(file) {
   }
 }
 
-async function isJpeg(file) {
-  const [first, second, third] = new Uint8Array(await file.slice(0, 3).arrayBuffer());
-  return first === 0xff && second === 0xd8 && third === 0xff;
-}
-
 /**
- * A large photo with twice the pixels that are needed, or more: a JPEG file is decoded at 1/2, 1/4 or 1/8 of its
- * size there, which is the mean of its pixels here; then whole numbers of pixels are averaged.
+ * A large photo with twice the pixels that are needed, or more: a JPEG file at 1/2, 1/4 or 1/8 of its size; then whole
+ * numbers of pixels are averaged.
  */
-function reduced(bitmap, least, jpeg) {
+function reduced(bitmap, least, sampling) {
   const shorter = Math.min(bitmap.width, bitmap.height);
-  const first = jpeg ? ([8, 4, 2].find((scale) => shorter >= 2 * least * scale) ?? 1) : 1;
+  const first = sampling ? ([8, 4, 2].find((scale) => shorter >= 2 * least * scale) ?? 1) : 1;
   const second = Math.max(1, Math.floor(Math.ceil(shorter / first) / (2 * least)));
   const factor = first * second;
   const width = Math.ceil(Math.ceil(bitmap.width / first) / second);
@@ -44,14 +41,16 @@ function reduced(bitmap, least, jpeg) {
   const data = new Uint8ClampedArray(4 * width * height);
   const rows = factor * Math.max(1, Math.floor(STRIP / bitmap.width / factor));
   for (let top = 0; top < bitmap.height; top += rows) {
-    const strip = read(bitmap, top, Math.min(rows, bitmap.height - top));
-    data.set(reduce(reduce(strip, first), second).data, (4 * width * top) / factor);
+    const bottom = Math.min(top + rows, bitmap.height);
+    const strip = reducedRows((from, to) => read(bitmap, from, to), top, bottom, bitmap.height, first, sampling);
+    data.set(reduce(strip, second).data, (4 * width * top) / factor);
   }
   return { width, height, data };
 }
 
 /** Some rows of a photo; what is transparent is white. */
-function read(bitmap, top, rows) {
+function read(bitmap, top, bottom) {
+  const rows = bottom - top;
   const context = canvas(bitmap.width, rows).getContext("2d", { willReadFrequently: true });
   context.fillStyle = "white";
   context.fillRect(0, 0, bitmap.width, rows);

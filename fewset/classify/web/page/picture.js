@@ -36,7 +36,7 @@ function drawing({ photos, prototypes }, places) {
       draw("path", { class: `after ${mark}`, d: `M${to.x} ${to.y - 7.5}l6.5 7.5-6.5 7.5-6.5-7.5z` }),
     );
     if (prototypes.length <= LABELS) {
-      const left = to.x > WIDTH - 80;
+      const left = to.x > WIDTH - 80 || (from.x > to.x && to.x > 80); // not over the ring, where there is room
       svg.append(draw("text", { x: to.x + (left ? -10 : 10), y: to.y + 4, "text-anchor": left ? "end" : "start" }, label));
     }
   }
