@@ -5,8 +5,9 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, partial
+from itertools import pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -14,6 +15,8 @@ from unittest.mock import patch
 import numpy as np
 from typer.main import get_command
 
+from fewset.runtime.errors import UserError
+from fewset.runtime.names import plain_name
 from tests.fuzz.case import FUZZED, Case, Ending, reader
 from tests.fuzz.invariant import run_command
 from tests.fuzz.readers.records import DOCS
@@ -164,7 +167,17 @@ def options(room: Room, rng: Random) -> Case:
         ]
         words += [rng.choice(_setting_options()), odd_words(rng)]
     given = (*name.split(), *words)
-    return Case(given, FUZZED, act=lambda: _briefly(given))
+    owns = (*FUZZED, *_named_sets(room, words)) if name == "data import" else FUZZED
+    return Case(given, owns, act=lambda: _briefly(given))
+
+
+def _named_sets(room: Room, words: list[str]) -> Iterator[str]:
+    """Where an import with an odd `--name` may write: a new set or table of this name, no other's."""
+    for option, name in pairwise(words):
+        with suppress(UserError):
+            new = [f"home/{kind}/{plain_name(name, 'the set')}" for kind in ("sets", "features")]
+            if option == "--name":
+                yield from (place for place in new if not (room.root / place).exists())
 
 
 @cache
