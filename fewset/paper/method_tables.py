@@ -65,13 +65,14 @@ def _table(
             name = f"{shot}-shot, seconds"
             cells: list[Value] = [_seconds(times, row, shot) for row in rows]
             columns.append((Column(name, name), cells))
-    chosen: list[Value] = [_chosen([numbers.get((row, shot)) for shot in shots]) for row in rows]
-    columns.append((Column("chosen on validation", "chosen"), chosen))
+    options = {row: _chosen([numbers.get((row, shot)) for shot in shots]) for row in rows}
+    chosen = "; ".join(f"{row} ({text})" for row, text in options.items() if text)
+    note = (f"Chosen on tasks of the validation classes: {chosen}.",) if chosen else ()
     return Table(
         title=f"{KINDS[kind]} ({record.data}, {record.dim} numbers): accuracy in %, mean ± 95 % interval",
         columns=tuple(column for column, _ in columns),
         rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
-        notes=_notes(record, times) if last else (),
+        notes=(*note, *(_notes(record, times) if last else ())),
     )
 
 
@@ -89,7 +90,7 @@ def _chosen(numbers: list[MethodNumber | None]) -> str | None:
     }
     if len(set(texts.values())) < 2 <= len(texts):
         return next(iter(texts.values()))
-    return "; ".join(f"{shot}-shot: {text}" for shot, text in texts.items()) or None
+    return ", ".join(f"at {shot} shot{'s' * (shot > 1)} {text}" for shot, text in texts.items()) or None
 
 
 def _notes(record: MethodsRecord, times: MethodTimes | None) -> tuple[str, ...]:
@@ -98,7 +99,7 @@ def _notes(record: MethodsRecord, times: MethodTimes | None) -> tuple[str, ...]:
     count = f"{tasks[0]:,} to {tasks[-1]:,}" if len(tasks) > 1 else f"{tasks[0]:,}"
     notes = [
         f"{count} tasks of the test classes, with 15 queries a class, the same for all methods. Differences "
-        f"are paired, task by task; the last column is what was chosen on tasks of the validation classes.",
+        "are paired, task by task.",
         "Methods that learn (FEAT, TPN, …) are trained for 2,000 tasks on the rows of the train classes; the "
         "embeddings stay as they are.",
         f"Made by {record.command}, commit {commits}, embeddings {record.data_digest[:16]}.",
