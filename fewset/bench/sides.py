@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from fewset.bench.method_sides import ManyTasks, OneByOne
 from fewset.bench.photo_sides import SEED, Fit, Photos, Rows, write_photographs
 from fewset.bench.serve_side import Serve
-from fewset.bench.table_sides import PlainTable, Table
+from fewset.bench.table_sides import PlainTable, TableScoring
 from fewset.bench.workers import Repetition
 from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
@@ -243,7 +243,7 @@ class Import:
 SIDES: dict[str, Callable[..., Any]] = {
     "engine": Engine,
     "published": Published,
-    "table": Table,
+    "table": TableScoring,
     "plain table": PlainTable,
     "training": Training,
     "input": Input,

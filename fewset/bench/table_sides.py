@@ -35,7 +35,7 @@ def made_up_table(dim: int) -> tuple[Float[Tensor, "items D"], Int[Tensor, "item
     return centres[labels] + torch.randn(len(labels), dim, generator=generator), labels
 
 
-class Table:
+class TableScoring:
     """`fewset.evaluate` with ProtoNet; `each` tasks in a repetition."""
 
     def __init__(self, dim: int, each: int, **sizes: int) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fewset.bench.table_sides import CLASSES, ROWS, PlainTable, Table, made_up_table
+from fewset.bench.table_sides import CLASSES, ROWS, PlainTable, TableScoring, made_up_table
 
 SIZES = {"way": 5, "shot": 3, "query": 7}
 
@@ -15,7 +15,7 @@ def test_the_table_has_the_size_of_a_test_split() -> None:
 
 
 def test_both_sides_find_the_same_accuracy() -> None:
-    sides = [side(dim=11, each=300, **SIZES)() for side in (Table, PlainTable)]
+    sides = [side(dim=11, each=300, **SIZES)() for side in (TableScoring, PlainTable)]
     accuracies = [np.array(one["accuracies"]) for one in sides]
     assert sides[0]["images"] == sides[1]["images"] == 300 * 5 * 10
     assert all(0.3 < each.mean() < 0.95 for each in accuracies)
