@@ -22,6 +22,7 @@ from fewset.classify.web.interface import Interface
 from fewset.classify.web.label_studio import LabelStudio
 from fewset.classify.web.workbench import Workbench
 from fewset.runtime.errors import UserError
+from fewset.runtime.names import shortened
 
 PAGE = Path(__file__).parent / "page"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -143,10 +144,10 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+    except (OSError, ValueError) as error:  # ValueError: what cannot be the name of a host
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             raise UserError(f"port {port} is taken on {host}; give another: --port {port + 1}") from None
-        raise UserError(f"cannot listen on {host}, port {port}: {error}") from None
+        raise UserError(f"cannot listen on {shortened(host)}, port {port}: {error}") from None
 
 
 def _address(host: str, port: int, token: str | None) -> str:

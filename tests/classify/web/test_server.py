@@ -157,6 +157,7 @@ def test_what_cannot_be_started_is_said_on_one_line(tmp_path: Any, monkeypatch: 
         port = taken.getsockname()[1]
         assert f"--port {port + 1}" in fail("serve", "--port", port)
     assert "cannot listen" in fail("serve", "--host", "no.such.host.invalid")
+    assert "cannot listen" in fail("serve", "--host", 300 * "x")
     assert "no address of a Label Studio" in fail("serve", "--port", 0, "--label-studio", "nowhere")
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert "pip install 'fewset[web]'" in fail("serve")
