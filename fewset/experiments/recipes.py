@@ -11,6 +11,7 @@ is no recipe itself. One whose name begins with an underscore is only extended.
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -23,6 +24,7 @@ import tomli_w
 from fewset.experiments.config import Recipe
 from fewset.experiments.run_directory import RECIPE
 from fewset.runtime.errors import UserError, unknown_name
+from fewset.runtime.names import shortened
 from fewset.runtime.packaged import packaged_directory
 from fewset.runtime.parsing import lasting, parse, parse_value, plain
 from fewset.runtime.paths import without_machine
@@ -215,8 +217,10 @@ def _override(table: _Table, override: str) -> None:
         raise UserError(f"--set {override!r} is not of the form key=value")
     try:
         parsed = parse_toml(f"value = {text}")
-    except ValueError:
+    except tomllib.TOMLDecodeError:
         parsed = {"value": text}  # a bare word is a string
+    except ValueError as error:
+        raise UserError(f"--set {shortened(override)!r}: {error}") from None
     if set(parsed) != {"value"}:
         raise UserError(f"--set {override!r} gives more than one value; give a --set for each")
     value = parsed["value"]

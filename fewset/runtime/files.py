@@ -27,8 +27,16 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = F
         raise UserError(f"{path} is a file, expected a directory; choose another name")
     if not directory and path.is_dir():
         raise UserError(f"{path} is a directory, expected a file; give the name of one in it")
+    _refuse_special(path)
     if not path.absolute().parent.is_dir():
         raise UserError(f"there is no directory {path.parent} to write {path.name} into; make it first")
+
+
+def _refuse_special(path: Path) -> None:
+    """Refuse what must not be replaced by a file: a device, a pipe, a socket, and whatever lies in /dev."""
+    special = path.exists() and not path.is_file() and not path.is_dir()
+    if special or path.absolute().parent.resolve() == Path("/dev"):
+        raise UserError(f"{path} is not a regular file, which alone can be replaced; choose another name")
 
 
 @contextmanager
@@ -39,6 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Others may read the file as they may any new one: safetensors would keep it for its owner alone.
     """
     with refused(path):
+        _refuse_special(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         clear_all(path.parent)
         temporary = partial_path(path)
@@ -63,6 +72,7 @@ def replacing_directory(path: Path) -> Iterator[Path]:
     Whoever is killed in between leaves the old one, which the next process puts back.
     """
     with refused(path):
+        _refuse_special(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         clear_all(path.parent)
         temporary = partial_path(path)

@@ -461,7 +461,7 @@ def test_overrides(tmp_path: Path) -> None:
         ("train.epochs=-1", "0 or more"),
         ("train.epochs={a = 1}", "expected int"),
         ("train.epochs=1\nseed = 3", "more than one value"),
-        ("train.epochs=" + "[" * 5000, "expected int"),
+        ("train.epochs=" + "[" * 5000, "nests too deeply"),
         ("train.optimiser.lr=nan", "expected float"),
         ("train.optimiser.lr=inf", "expected float"),
         ("train.balance=1e400", "expected float"),
@@ -490,14 +490,21 @@ def test_bad_overrides(tmp_path: Path, override: str, message: str) -> None:
 )
 def test_whole_numbers_that_ask_for_too_much_are_refused(tmp_path: Path, key: str) -> None:
     recipe = write(tmp_path, 'name = "one"\n[pretrain]' if key.startswith("pretrain") else MINIMAL)
-    for number in (10**8 + 1, 10**26, 10**400):
-        value = f"[{number}]" if key.endswith("milestones") else f"{number}"
-        with pytest.raises(UserError, match=rf"^{key} is 10+1?…?, expected at most 100,000,000$"):
+    refusals = {
+        10**8 + 1: rf"^{key} is 10+1?, expected at most 100,000,000$",
+        10**26: rf"^{key} is 10+, expected at most 100,000,000$",
+        10**400: f"^--set '{key}=.*…': it has a number that is too large$",
+        10**5000: f"^--set '{key}=.*…': Exceeds the limit",
+    }
+    for number, message in refusals.items():
+        text = f"1{'0' * 5000}" if number > 10**4000 else f"{number}"
+        value = f"[{text}]" if key.endswith("milestones") else text
+        with pytest.raises(UserError, match=message):
             read_recipe(recipe, [f"{key}={value}"])
 
 
 def test_a_whole_number_that_no_float_holds_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"train.balance is 10{99,}… \(int\), expected float"):
+    with pytest.raises(UserError, match="has a number that is too large"):
         read_recipe(write(tmp_path, MINIMAL), [f"train.balance={10**400}"])
 
 

@@ -54,7 +54,7 @@ def test_a_model_with_scales_takes_any_size(runs: Path, tiny_set: ImageSet) -> N
 
 
 def test_older_weights_were_trained_on_the_default_size_of_their_layout(tiny_set: ImageSet) -> None:
-    run = released_models()["miniimagenet-conv4-feat-1shot"]
+    run = released_models()["miniimagenet-conv4-protonet-1shot"]
     assert stored_size(find_weights(run)) is None
     with pytest.warns(UserWarning, match="trained on images stored at 92 px"):
         warn_of_scale(run, run_recipe(run), tiny_set)

@@ -28,8 +28,8 @@ SMALL = {
 @pytest.fixture
 def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The demo's own recipes, each with a few steps and tasks, on a few classes."""
-    monkeypatch.setattr(glyphs, "CLASSES", {"train": 10, "val": 10, "test": 10})
-    monkeypatch.setattr(glyphs, "ITEMS", 14)
+    monkeypatch.setattr(glyphs, "_CLASSES", {"train": 10, "val": 10, "test": 10})
+    monkeypatch.setattr(glyphs, "_ITEMS", 14)
     files = []
     for name in STAGES:
         recipe = read_recipe(find_recipe(name))

@@ -2,7 +2,9 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from fewset.runtime.files import (
     replacing_with_digest,
     write_text,
 )
+from tests.helpers.disks import SPECIAL, make_special
 
 
 def write(path: Path, content: bytes) -> None:
@@ -107,3 +110,22 @@ def test_names_are_on_the_disk_after_a_rename(tmp_path: Path, monkeypatch: pytes
         (directory / "file").write_text("text")
     assert [there for _, there in seen] == [False, False, True]
     assert seen[-1][0] == tmp_path
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("replace", [replacing, replacing_directory])
+def test_what_is_no_file_is_not_replaced(kind: str, replace: Callable[[Path], Any], tmp_path: Path) -> None:
+    """A device that a file has taken the place of is gone for all."""
+    place = tmp_path / "special"
+    make_special(place, kind)
+    before = place.lstat()
+    with pytest.raises(UserError, match="not a regular file"), replace(place):
+        pytest.fail("nothing is to be written")
+    assert (place.lstat().st_mode, place.lstat().st_ino) == (before.st_mode, before.st_ino)
+
+
+def test_no_name_in_dev_is_taken() -> None:
+    """Such as /dev/stdout, a link that may lead to a file."""
+    with pytest.raises(UserError, match="choose another name"), replacing(Path("/dev/fewset-was-here")):
+        pytest.fail("nothing is to be written")
+    assert not Path("/dev/fewset-was-here").exists()

@@ -51,9 +51,8 @@ def read_dictionary(source: Source, file: str, *keys: str) -> dict[str, Any]:
 
 def flat_list(values: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
     """The numbers or names of a column, whatever holds them; never what nests, which may have no end."""
-    if not isinstance(values, list | tuple | np.ndarray) or not all(
-        isinstance(each, kinds) for each in values
-    ):
+    is_column = isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.ndim == 1)
+    if not is_column or not all(isinstance(each, kinds) for each in values):
         raise UserError(
             f"{what} is not a list of {'whole numbers' if kinds == NUMBER else 'names or numbers'}"
         )

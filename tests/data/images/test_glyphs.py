@@ -90,8 +90,8 @@ def test_layout_of_the_whole_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_small_set_is_rendered_into_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glyphs, "CLASSES", {"train": 3, "val": 1, "test": 1})
-    monkeypatch.setattr(glyphs, "ITEMS", 2)
+    monkeypatch.setattr(glyphs, "_CLASSES", {"train": 3, "val": 1, "test": 1})
+    monkeypatch.setattr(glyphs, "_ITEMS", 2)
     glyphs.write_glyphs(tmp_path / "glyphs")
     made = open_set(tmp_path / "glyphs")
     np.testing.assert_array_equal(made.images[made.labels == 3], pictures(items=2)[:2])

@@ -127,6 +127,7 @@ def test_category_splits_without_names(tmp_path: Path) -> None:
         (caches(image_data=[[1], [2, 3]]), "the array of images is a list, expected an array"),
         (categories(labels=[0, 1]), "7 images and 2 labels"),
         (categories(labels=[[0], [1, 2]]), "'labels' is not a list of names or numbers"),
+        (categories(labels=np.array(3)), "'labels' is not a list of names or numbers"),
         (categories(names=False, catname2label=3), "'catname2label' is no dictionary"),
         (
             {**caches(), "mini-imagenet-cache-val.pkl": pickle.dumps({"data": 1})},
