@@ -22,6 +22,7 @@ from fewset.runtime.paths import recorded_path
 from fewset.runtime.reading import read_json
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
+_DEEPEST = 1000  # layers
 _STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
 _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt crops nothing
 
@@ -139,9 +140,25 @@ def _weights(path: Path) -> list[Path]:
     return weights
 
 
+def _check_depth(path: Path) -> None:
+    """Refuse a network that would take for ever to build; whatever else is wrong, transformers says."""
+    try:
+        tables = [read_json(path / _CONFIG)]
+    except (OSError, ValueError):
+        return
+    for table in tables:  # which grows
+        for key, value in table.items() if isinstance(table, dict) else ():
+            sizes = value if isinstance(value, list) else [value]
+            tables += [each for each in sizes if isinstance(each, dict)]
+            most = max((each for each in sizes if isinstance(each, int)), default=0)
+            if ("layers" in key or "depth" in key) and most > _DEEPEST:
+                raise UserError(f"{path / _CONFIG}: {key} is {most}, expected at most {_DEEPEST:,}")
+
+
 def _load(path: Path) -> tuple[Any, bool]:
     """The model, and whether its pooler has weights: a classifier is saved without, it would be random."""
     transformers = import_extra("transformers", "hf")
+    _check_depth(path)
     try:
         with _silent(transformers.utils.logging):
             model, report = transformers.AutoModel.from_pretrained(

@@ -187,10 +187,17 @@ def test_code_beside_a_model_is_never_run(tmp_path: Path) -> None:
     assert not ran.exists()
 
 
+def change_config(path: Path, **changes: object) -> None:
+    file = path / "config.json"
+    write_json(file, {**json.loads(file.read_text()), **changes})
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (lambda path: (path / "config.json").unlink(), "transformers cannot load"),
+        (lambda path: change_config(path, num_hidden_layers=2**63), "num_hidden_layers is 9.*at most 1,000"),
+        (lambda path: change_config(path, vision={"depths": [3, 5000]}), "depths is 5000, expected at most"),
         (lambda path: (path / "config.json").write_text("{"), "transformers cannot load"),
         (lambda path: (path / "model.safetensors").write_bytes(b"\0" * 9), "transformers cannot load"),
         (lambda path: (path / SETTINGS).unlink(), "there is no .*preprocessor_config.json"),
