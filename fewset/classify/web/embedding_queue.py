@@ -40,7 +40,8 @@ class EmbeddingQueue:
         self._space = Condition()
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
         self._decoded: SimpleQueue[_Decoded | None] = SimpleQueue()
-        threads = encoder.threads if isinstance(encoder, ThreadedEncoder) else 1
+        # One thread more than the encoder takes: it computes while another hands its rows out.
+        threads = encoder.threads + 1 if isinstance(encoder, ThreadedEncoder) and encoder.threads > 1 else 1
         self._batch = BATCH if threads == 1 else FEW
         self._workers = [Thread(target=self._work, name="embed", daemon=True) for _ in range(threads)]
         for worker in self._workers:
