@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Setup:
+class Measuring:
     """How a part is measured. `plugins` are files of one's own, which the processes that measure load."""
 
     repetitions: int = 5
@@ -26,7 +26,7 @@ class Setup:
 
 
 def measure_sides(
-    setup: Setup, sides: dict[str, tuple[str, dict[str, Any], bool]], threads: int | None = None
+    setup: Measuring, sides: dict[str, tuple[str, dict[str, Any], bool]], threads: int | None = None
 ) -> tuple[list[list[Repetition]], Record]:
     """The repetitions of each side, and the beginning of the record: sides, machine, command."""
     for _, options, _ in sides.values():

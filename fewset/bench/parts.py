@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewset.bench.measuring import Record, Setup, measure_sides, median_of, ratio_of
+from fewset.bench.measuring import Measuring, Record, measure_sides, median_of, ratio_of
 from fewset.bench.workers import Repetition
 from fewset.models.about import about_of
 from fewset.models.encoders import DEFAULT
@@ -24,7 +24,7 @@ LARGE = ("ridge", "pt_map", "tim", "laplacian_shot")
 
 
 @dataclass(frozen=True)
-class ModelSetup(Setup):
+class ModelMeasuring(Measuring):
     """The images, and the model with random weights, of the parts that train and score one.
 
     `size` is in pixels a side, by default 84 or what the set has.
@@ -42,7 +42,7 @@ class ModelSetup(Setup):
 
 
 def bench_evaluate(
-    setup: ModelSetup,
+    setup: ModelMeasuring,
     *,
     split: str = "test",
     run: str | None = None,
@@ -111,7 +111,7 @@ def bench_evaluate(
     return record
 
 
-def _bench_tables(setup: Setup, tasks: int, plain_tasks: int, **sizes: int) -> Record:
+def _bench_tables(setup: Measuring, tasks: int, plain_tasks: int, **sizes: int) -> Record:
     """`fewset.evaluate` on tables of embeddings against a plain loop over tasks, one thread each."""
     sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
     for dim in TABLES:
@@ -134,7 +134,7 @@ def _bench_tables(setup: Setup, tasks: int, plain_tasks: int, **sizes: int) -> R
     return record
 
 
-def bench_train(setup: ModelSetup, *, batch: int = 128, steps: int = 1) -> Record:
+def bench_train(setup: ModelMeasuring, *, batch: int = 128, steps: int = 1) -> Record:
     """A step of pre-training and one of meta-training, against the plain default of PyTorch."""
     options = {**setup.options, "batch": batch, "steps": steps}
     sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
@@ -156,7 +156,7 @@ def bench_train(setup: ModelSetup, *, batch: int = 128, steps: int = 1) -> Recor
     return record
 
 
-def bench_data(setup: ModelSetup, *, batch: int = 128, steps: int = 1, images: int = 200) -> Record:
+def bench_data(setup: ModelMeasuring, *, batch: int = 128, steps: int = 1, images: int = 200) -> Record:
     """Batches for pre-training against its steps; and the import of a folder of JPEG files."""
     options = {**setup.options, "batch": batch, "steps": steps}
     training = {**options, "kind": "pretrain", "plain": False}
@@ -184,7 +184,7 @@ def bench_data(setup: ModelSetup, *, batch: int = 128, steps: int = 1, images: i
 
 
 def bench_classify(
-    setup: Setup, *, images: int = 40, photos: int = 25, width: int = 4000, height: int = 3000
+    setup: Measuring, *, images: int = 40, photos: int = 25, width: int = 4000, height: int = 3000
 ) -> Record:
     """Rows of images against PyTorch's plain default, and large photos to a saved classifier.
 
@@ -237,7 +237,7 @@ def bench_classify(
 
 
 def bench_serve(
-    setup: Setup,
+    setup: Measuring,
     *,
     uploads: int = 100,
     width: int = 4000,
@@ -288,7 +288,7 @@ def bench_serve(
 
 
 def bench_methods(
-    setup: Setup,
+    setup: Measuring,
     *,
     heads: Sequence[str] = (),
     dim: int = 64,

@@ -109,7 +109,7 @@ class Scoring:
         self.model = model_for(self.images, backbone, size, device, run)
 
 
-class Engine(Scoring):
+class EmbeddedSplit(Scoring):
     """Embed a split once, then score every task on the table."""
 
     def __call__(self) -> Repetition:
@@ -241,7 +241,7 @@ class Import:
 
 
 SIDES: dict[str, Callable[..., Any]] = {
-    "engine": Engine,
+    "engine": EmbeddedSplit,
     "published": Published,
     "table": TableScoring,
     "plain table": PlainTable,

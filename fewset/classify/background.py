@@ -7,7 +7,7 @@ from fewset.tasks.scores import Difference
 
 
 @dataclass(frozen=True)
-class Comparison:
+class HeldOutComparison:
     """FEAT with ridge against the classifier's head, on tasks of held-out classes of the background."""
 
     head: str
@@ -39,5 +39,5 @@ class Comparison:
 class Background:
     """What was learned from other classes: the head with FEAT, unless it is not ahead."""
 
-    comparison: Comparison
+    comparison: HeldOutComparison
     head: AdaptedHead | None

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float32, Int
 
 from fewset.classify.adapted_head import AdaptedHead
-from fewset.classify.background import Background, Comparison
+from fewset.classify.background import Background, HeldOutComparison
 from fewset.classify.heads import ClassifierHead, find_classifier_head, resolved_name, solved_episode
 from fewset.classify.linear import prepared
 from fewset.classify.support import Support
@@ -96,7 +96,7 @@ def _compared(
     config: TrainConfig,
     classes: int,
     seed: int,
-) -> Comparison:
+) -> HeldOutComparison:
     way = config.validation_way
     tasks = min(max(100, _COMPARED // way), 600)
     spec = TaskSpec(way, config.shot, config.validation_query, tasks, seed)
@@ -110,7 +110,7 @@ def _compared(
 
     alone, with_feat = score(find_classifier_head(head)), score(adapted)
     gain = compare(with_feat, alone)
-    return Comparison(
+    return HeldOutComparison(
         resolved_name(head),
         classes,
         len(index.classes),

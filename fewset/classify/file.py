@@ -33,7 +33,7 @@ from safetensors.numpy import save_file
 
 from fewset import __version__
 from fewset.classify.adapted_head import AdaptedHead
-from fewset.classify.background import Background, Comparison
+from fewset.classify.background import Background, HeldOutComparison
 from fewset.classify.class_names import check_class_names
 from fewset.classify.encoder_place import name_from_file
 from fewset.classify.learned import EncoderStamp, Learned
@@ -79,7 +79,7 @@ class Description:
     temperature: float
     trust: Trust
     encoder: EncoderStamp | None = None
-    background: Comparison | None = None
+    background: HeldOutComparison | None = None
     reject: float | None = None
     """The share of the classes' own photos that may be turned away."""
     groups: tuple[str, ...] | None = None

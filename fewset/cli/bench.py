@@ -32,12 +32,12 @@ def _measure(
 
     The processes that measure tune themselves, or not, and load the plugins: this one does neither.
     """
-    from fewset.bench.measuring import Setup
-    from fewset.bench.parts import PARTS, ModelSetup
+    from fewset.bench.measuring import Measuring
+    from fewset.bench.parts import PARTS, ModelMeasuring
     from fewset.bench.records import record_text
     from fewset.runtime.files import write_json
 
-    kind = ModelSetup if model else Setup
+    kind = ModelMeasuring if model else Measuring
     setup = kind(repetitions=repetitions, device=device, plugins=tuple(plugin or ()), **model)
     record = PARTS[part](setup, **own)
     if out is not None:

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.style
-import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from fewset.evaluation.principal_plane import principal_plane
 from fewset.report.comparison import Comparison
 from fewset.report.loading import Curves, Examples
 from fewset.report.tables import text_of
@@ -169,25 +168,10 @@ def adaptation_figure(examples: Examples) -> Figure:
     return figure
 
 
-def principal_plane(
-    points: Float[np.ndarray, "M D"],
-) -> tuple[Float[np.ndarray, "D"], Float[np.ndarray, "2 D"]]:
-    """The mean of the points and the two directions in which they vary most (PCA).
-
-    The sign of a principal direction is arbitrary; its largest entry is made positive.
-    """
-    exact = points.astype(np.float64)
-    centre = exact.mean(axis=0)
-    _, _, directions = np.linalg.svd(exact - centre, full_matrices=False)
-    plane = directions[:2]
-    largest = np.take_along_axis(plane, np.abs(plane).argmax(axis=1, keepdims=True), axis=1)
-    return centre, plane * np.sign(largest)
-
-
 def _task_panel(axes: Axes, examples: Examples, place: int) -> None:
-    centre, plane = principal_plane(examples.query[place])
+    plane = principal_plane(examples.query[place])
     query, before, after = (
-        (points[place] - centre) @ plane.T for points in (examples.query, examples.before, examples.after)
+        plane.places(points[place]) for points in (examples.query, examples.before, examples.after)
     )
     for number in range(len(before)):
         colour, marker = colour_of(number), MARKERS[number // len(COLOURS) % len(MARKERS)]

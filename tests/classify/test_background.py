@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from fewset.classify.background import Background, Comparison
+from fewset.classify.background import Background, HeldOutComparison
 from fewset.classify.background_training import learn_background
 from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
@@ -181,6 +181,6 @@ def test_a_file_whose_weights_do_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 def test_kept_means_that_the_interval_lies_above_zero() -> None:
-    found = Comparison("ridge", 100, 20, 5, 1, 600, alone=0.8, adapted=0.81, gain=0.01, ci95=0.01)
+    found = HeldOutComparison("ridge", 100, 20, 5, 1, 600, alone=0.8, adapted=0.81, gain=0.01, ci95=0.01)
     assert not found.kept
     assert "+1.00 ± 1.00 points" in found.in_words

@@ -13,7 +13,6 @@ from fewset.report.figures import (
     accuracy_figure,
     adaptation_figure,
     png,
-    principal_plane,
     training_figure,
 )
 from fewset.report.loading import Examples, load_results
@@ -24,26 +23,6 @@ from tests.helpers.results import EPOCHS, EXAMPLES, QUERIES, WAY, MakeRun, examp
 def comparisons(make_run: MakeRun) -> list[Comparison]:
     runs = [make_run("proto"), make_run("feat", per_task(1), per_task(2), method="FEAT")]
     return compare_results(load_results(runs))
-
-
-def test_the_plane_is_that_of_the_covariance() -> None:
-    generator = np.random.default_rng(0)
-    points = generator.normal(size=(37, 11)) * np.linspace(1, 3, 11) + 5
-    centre, plane = principal_plane(points)
-    np.testing.assert_allclose(centre, [sum(column) / 37 for column in points.T])
-    values, vectors = np.linalg.eigh(np.cov(points.T))  # ascending
-    for direction, expected in zip(plane, (vectors[:, -1], vectors[:, -2]), strict=True):
-        np.testing.assert_allclose(abs(direction @ expected), 1)
-        assert direction[np.abs(direction).argmax()] > 0
-    np.testing.assert_allclose(((points - centre) @ plane.T).var(axis=0, ddof=1), values[[-1, -2]])
-
-
-def test_the_plane_does_not_depend_on_the_order_or_place_of_the_points() -> None:
-    generator = np.random.default_rng(0)
-    points = generator.normal(size=(37, 11)) * np.linspace(1, 3, 11)
-    _, plane = principal_plane(points)
-    _, moved = principal_plane(generator.permutation(points) + 7)
-    np.testing.assert_allclose(moved, plane, atol=1e-12)
 
 
 def test_a_panel_shows_every_query_and_prototype() -> None:

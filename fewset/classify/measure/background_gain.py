@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fewset.classify.background import Comparison
+from fewset.classify.background import HeldOutComparison
 from fewset.classify.background_training import learn_background
 from fewset.classify.heads import DEFAULT, find_classifier_head
 from fewset.classify.measure.accuracy import drawn_tasks, head_accuracy, task_spec
@@ -34,7 +34,7 @@ class GainCell:
     alone: Score
     adapted: Score
     gain: Difference
-    comparison: Comparison
+    comparison: HeldOutComparison
 
 
 def background_gain(

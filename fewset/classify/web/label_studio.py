@@ -27,7 +27,7 @@ from fewset.runtime.errors import UserError
 _LONGEST_CONFIG = 200_000
 
 
-class Setup(BaseModel):
+class SetupRequest(BaseModel):
     project: Any = None
     label_config: str = Field(default="", alias="schema")
     hostname: Any = None
@@ -35,7 +35,7 @@ class Setup(BaseModel):
     extra_params: Any = None
 
 
-class SetUp(BaseModel):
+class SetupReply(BaseModel):
     model_version: str
 
 
@@ -106,11 +106,11 @@ class LabelStudio:
         """Which classifiers can answer: the one that is here now."""
         return Versions(versions=[version(self.interface.bench.moment())])
 
-    def setup(self, asked: Setup) -> SetUp:
+    def setup(self, asked: SetupRequest) -> SetupReply:
         """Check a project's configuration, and say which classifier would answer."""
         if asked.label_config:
             question(asked.label_config)
-        return SetUp(model_version=version(self.interface.bench.moment()))
+        return SetupReply(model_version=version(self.interface.bench.moment()))
 
     async def predict(self, asked: Predict) -> Predictions:
         """Predict tasks: one choice each."""

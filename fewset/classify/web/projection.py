@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from fewset.classify.learned import Learned
 from fewset.classify.linear import prepared, unit_rows
+from fewset.evaluation.principal_plane import principal_plane
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +36,5 @@ def projection(learned: Learned) -> Projection:
     members = np.eye(len(support.classes))[support.labels]
     before = unit_rows(members.T @ rows)
     after = unit_rows(linear.weight.T)
-    middle = rows.mean(axis=0)
-    plane, shown = principal_plane(rows - middle)
-    photos, old, new = ((part - middle) @ plane for part in (rows, before, after))
-    return Projection(photos, old, new, shown)
-
-
-def principal_plane(centred: Float[np.ndarray, "n D"]) -> tuple[Float[np.ndarray, "D 2"], float]:
-    """The two directions of the largest variance, and their share of it.
-
-    The largest entry of each is positive, so that the same photos always give the same picture.
-    """
-    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
-    plane = np.zeros((2, centred.shape[1]))
-    plane[: min(2, len(directions))] = directions[:2]
-    signs = np.sign(plane[[0, 1], np.abs(plane).argmax(axis=1)])
-    total = float((sizes**2).sum())
-    return (plane * signs[:, None]).T, float((sizes[:2] ** 2).sum()) / total if total > 0 else 1.0
+    plane = principal_plane(rows)
+    return Projection(plane.places(rows), plane.places(before), plane.places(after), plane.shown)
