@@ -74,7 +74,9 @@ def transductive(runner: StudyRunner) -> StudyPlan:
         )
 
     def rows(shot: int) -> dict[str, tuple[PlannedRun, str]]:
-        feat = with_queries("feat", shot, "transductive", "model.transductive=true")
+        feat = PlannedRun("feat-transductive", shot)
+        if not runner.has(feat):
+            feat = with_queries("feat", shot, "transductive", "model.transductive=true")
         refined = with_queries(
             "protonet", shot, "semi", 'model.head="semi_prototype"', 'model.average="post"'
         )

@@ -1,6 +1,6 @@
 """The Transformer of FEAT: self-attention over the set (Ye et al., CVPR 2020, sections 4.2 and B.4)."""
 
-from math import sqrt
+from math import inf, sqrt
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,7 @@ class AttentionLayer(nn.Module):
         attention_dropout: float,
         dropout: float,
         zero_start: bool,
+        mean_start: float,
         residual: bool,
     ) -> None:
         super().__init__()
@@ -44,6 +45,18 @@ class AttentionLayer(nn.Module):
         nn.init.xavier_normal_(self.to_output.weight)
         if zero_start:
             start_from_zero(self.to_output)
+        if mean_start:
+            self._start_from_mean(mean_start)
+
+    def _start_from_mean(self, sharpness: float) -> None:
+        """Set W_FC attention(φ) to the mean of the set, weighted by the likeness to φ (dot products)."""
+        one = torch.eye(self.norm.normalized_shape[0])
+        with torch.no_grad():
+            for projection in (self.to_query, self.to_key):
+                projection.weight.copy_(sqrt(sharpness) * one.repeat(self.heads, 1))
+            self.to_value.weight.copy_(one.repeat(self.heads, 1))
+            self.to_output.weight.copy_(one.repeat(1, self.heads) / self.heads)
+            self.to_output.bias.zero_()
 
     def forward(
         self, items: Float[Tensor, "B S D"], attended: Float[Tensor, "B P D"]
@@ -79,10 +92,12 @@ class Attention(nn.Module):
     So the context is adapted from layer to layer like the items; the last layer, whose context rows nobody
     reads, adapts the items alone.
 
-    Two options are not the paper's; both are for weights that are good without an adapter, where a random
+    Three options are not the paper's; they are for weights that are good without an adapter, where a random
     one first has to be unlearned:
 
     * `zero_start`: W_FC begins as zero, so that what is learned starts from the LayerNorm of the embeddings.
+    * `mean_start`, if it is above 0: what is learned starts from the LayerNorm of φ + m(φ), where m(φ) is the
+      mean of the set, weighted by softmax(`mean_start` φᵀφ' / √D). For sets with unlabelled items in them.
     * `residual`: the attention sees the LayerNorm of the embeddings, and what comes out is added to the
       embeddings themselves. With `zero_start` this is the identity at the start.
     """
@@ -97,13 +112,19 @@ class Attention(nn.Module):
         attention_dropout: float = 0.1,
         dropout: float = 0.5,
         zero_start: bool = False,
+        mean_start: float = 0.0,
         residual: bool = False,
     ) -> None:
         super().__init__()
         if heads < 1 or layers < 1:
             raise UserError(f"attention needs at least 1 head and 1 layer, got {heads} and {layers}")
+        if not 0 <= mean_start < inf or (mean_start and zero_start):
+            raise UserError(
+                f"mean_start of attention is {mean_start}, zero_start is {zero_start}; expected one of them "
+                "at most, and a mean_start that is not below 0"
+            )
         self.layers = nn.ModuleList(
-            AttentionLayer(dim, heads, attention_dropout, dropout, zero_start, residual)
+            AttentionLayer(dim, heads, attention_dropout, dropout, zero_start, mean_start, residual)
             for _ in range(layers)
         )
 

@@ -95,6 +95,26 @@ def test_a_zero_start_is_the_layer_norm_of_the_items_and_can_learn():
     assert adapter.layers[0].to_output.weight.grad.abs().min() > 0
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_mean_start_adds_the_mean_of_what_is_alike(heads):
+    adapter = Attention(DIM, heads, mean_start=0.3).double().eval()
+    items, context = rows(SIZE, 1), rows(CONTEXT, 2)
+    adapted = adapter(items, context).detach()
+    for one in range(SETS):
+        joined = torch.cat([items[one], context[one]]).numpy()
+        for item, found in zip(items[one].numpy(), adapted[one].numpy(), strict=True):
+            weights = np.exp([0.3 * (item @ other) / math.sqrt(DIM) for other in joined])
+            moved = item + sum(w * other for w, other in zip(weights, joined, strict=True)) / weights.sum()
+            expected = (moved - moved.mean()) / np.sqrt(moved.var() + 1e-5)
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("options", [{"mean_start": -1.0}, {"mean_start": 0.3, "zero_start": True}])
+def test_refuses_a_start_that_is_none(options):
+    with pytest.raises(UserError, match="expected one of them"):
+        Attention(DIM, **options)
+
+
 def test_residual_equals_the_loop():
     """φ + W_FC attention(LN(φ)): what the paper's layer adds before its norm, from normed rows."""
     adapter, items, context = build(residual=True), rows(SIZE, 1), rows(CONTEXT, 2)
