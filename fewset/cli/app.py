@@ -9,6 +9,8 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -37,14 +39,25 @@ _INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 
 class _Commands(TyperGroup):
+    """As usual, but Ctrl-C is one line, in which a command may say how to go on."""
+
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        with _one_line_when_stopped():
+            return super().make_context(*words, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        """As usual; Ctrl-C is one line, in which a command may say how to go on."""
-        try:
+        with _one_line_when_stopped():
             return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            if distributed.is_main_process():
-                print_stopped(str(interrupt))
-            raise typer.Exit(_INTERRUPTED) from None
+
+
+@contextmanager
+def _one_line_when_stopped() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if distributed.is_main_process():
+            print_stopped(str(interrupt))
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 app = typer.Typer(

@@ -15,7 +15,7 @@ from typer.main import get_command
 from fewset.cli import app as cli
 from fewset.experiments.evaluate import command_line
 from fewset.runtime.errors import UserError
-from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
+from tests.helpers.command_line import PRETRAIN, TRAIN, fail, fewset_in_a_new_process, options, succeed
 from tests.helpers.results import MakeRun
 
 
@@ -246,6 +246,12 @@ def test_ctrl_c_is_one_line_and_exit_code_130(
     monkeypatch.setattr("fewset.report.page.build_report", raising(KeyboardInterrupt()))
     assert end("report", "a run", monkeypatch=monkeypatch) == 130
     assert capsys.readouterr() == ("", "stopped\n")
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_is_one_line_too(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    ended = fewset_in_a_new_process("--version", beside=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
 def test_what_the_system_refuses_is_one_line(
