@@ -15,6 +15,7 @@ from typer.main import get_command
 from fewset.cli import app as cli
 from fewset.experiments.evaluate import command_line
 from fewset.runtime.errors import UserError
+from tests.fuzz.readers.options import commands
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, fewset_in_a_new_process, options, succeed
 from tests.helpers.results import MakeRun
 
@@ -305,3 +306,20 @@ def test_a_terminal_that_takes_ascii_only(make_run: MakeRun, monkeypatch: pytest
     out, err = (stream.buffer.getvalue() for stream in streams)  # type: ignore[attr-defined]
     assert b" ? " in out  # where there is a plus-minus sign
     assert b"sch?n" in err
+
+
+CHECKED_LATER = {"predict": {"top"}, "eval": {"way", "shot", "tasks"}, "import-weights": {"shot"}}
+"""Whole numbers that the library bounds, and `--top`, beyond which there is nothing to tell."""
+
+
+def test_every_count_is_bounded() -> None:
+    """Without a bound, a number with a zero too many takes for ever, or all memory."""
+    unbounded = {
+        f"{name} {each.opts[0]}"
+        for name, parameters in commands().items()
+        for each in parameters
+        if each.bare_type() == "int"
+        and each.name not in {"seed", *CHECKED_LATER.get(name, ())}
+        and None in (each.min, each.max)
+    }
+    assert not unbounded
