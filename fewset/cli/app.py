@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 
 import fewset.cli
 from fewset import __version__
+from fewset.cli.interrupts import interrupts_kept
 from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
@@ -77,7 +78,7 @@ def main() -> None:
     Under torchrun this is one of several processes: all meet a user's error, and the first one tells.
     """
     take_any_terminal()
-    with warnings.catch_warnings(), distributed.session():
+    with interrupts_kept(), warnings.catch_warnings(), distributed.session():
         warnings.showwarning = _show_warning
         try:
             app(prog_name="fewset")

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import warnings
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -253,6 +254,22 @@ def test_ctrl_c_while_the_command_line_is_loaded_is_one_line_too(tmp_path: Path)
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
     ended = fewset_in_a_new_process("--version", beside=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
+
+
+def test_ctrl_c_in_a_destructor_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def build_report(*_: object) -> None:
+        Interrupted()
+        time.sleep(20)
+
+    monkeypatch.setattr("fewset.report.page.build_report", build_report)
+    assert end("report", "a run", monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr() == ("", "stopped\n")
 
 
 def test_what_the_system_refuses_is_one_line(
