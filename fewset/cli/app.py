@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 
 import fewset.cli
 from fewset import __version__
-from fewset.cli.interrupts import interrupts_kept
+from fewset.cli.interrupts import interrupts_kept, is_interrupt
 from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
@@ -93,6 +93,9 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except Exception as error:
+            if is_interrupt(error):
+                print_stopped("")
+                sys.exit(_INTERRUPTED)
             refusal = as_user_error(error)
             if refusal is not None:
                 print_error(refusal)

@@ -1,4 +1,4 @@
-"""Ctrl-C is never lost: where Python drops it, it comes again a moment later."""
+"""Ctrl-C is never lost: where Python drops it, it comes again; what Python makes of it is known."""
 
 import _thread
 import sys
@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 _MOMENT = 0.01  # seconds, in which the destructor comes to its end
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether Python made this error of a Ctrl-C, as up to version 3.11 while it creates a class."""
+    return isinstance(error, KeyboardInterrupt) or (
+        error.__cause__ is not None and is_interrupt(error.__cause__)
+    )
 
 
 @contextmanager

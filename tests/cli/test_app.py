@@ -256,6 +256,21 @@ def test_ctrl_c_while_the_command_line_is_loaded_is_one_line_too(tmp_path: Path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
+def test_ctrl_c_that_python_made_another_error_of_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __set_name__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    def build_report(*_: object) -> None:
+        type("Imported", (), {"value": Interrupted()})  # a RuntimeError in Python 3.11
+
+    monkeypatch.setattr("fewset.report.page.build_report", build_report)
+    assert end("report", "a run", monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr() == ("", "stopped\n")
+
+
 def test_ctrl_c_in_a_destructor_is_not_lost(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
