@@ -9,6 +9,8 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -19,6 +21,7 @@ from typer.core import TyperGroup
 
 import fewset.cli
 from fewset import __version__
+from fewset.cli.interrupts import interrupts_kept, is_interrupt
 from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
@@ -37,14 +40,25 @@ _INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 
 class _Commands(TyperGroup):
+    """As usual, but Ctrl-C is one line, in which a command may say how to go on."""
+
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        with _one_line_when_stopped():
+            return super().make_context(*words, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        """As usual; Ctrl-C is one line, in which a command may say how to go on."""
-        try:
+        with _one_line_when_stopped():
             return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            if distributed.is_main_process():
-                print_stopped(str(interrupt))
-            raise typer.Exit(_INTERRUPTED) from None
+
+
+@contextmanager
+def _one_line_when_stopped() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if distributed.is_main_process():
+            print_stopped(str(interrupt))
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -64,7 +78,7 @@ def main() -> None:
     Under torchrun this is one of several processes: all meet a user's error, and the first one tells.
     """
     take_any_terminal()
-    with warnings.catch_warnings(), distributed.session():
+    with interrupts_kept(), warnings.catch_warnings(), distributed.session():
         warnings.showwarning = _show_warning
         try:
             app(prog_name="fewset")
@@ -79,6 +93,9 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except Exception as error:
+            if is_interrupt(error):
+                print_stopped("")
+                sys.exit(_INTERRUPTED)
             refusal = as_user_error(error)
             if refusal is not None:
                 print_error(refusal)

@@ -6,22 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from fewset.cli.options import DeviceOption, JsonOption, PluginOption, options_of
+from fewset.cli.options import DeviceOption, JsonOption, PluginOption, counted, options_of
 from fewset.cli.output import echo
 
 PANEL = "Speed"
 commands = typer.Typer(name="bench", help="Speed, as ratios within one run.", no_args_is_help=True)
 
-StepsOption = Annotated[int, typer.Option(min=1, help="Steps in a repetition.")]
-BatchOption = Annotated[int, typer.Option(min=2, help="Images in a step of pre-training.")]
+StepsOption = Annotated[int, counted("Steps in a repetition.")]
+BatchOption = Annotated[int, counted("Images in a step of pre-training.", least=2, most=10**5)]
 
 
 def _measure(
     part: str,
     own: dict[str, Any],
-    repetitions: Annotated[
-        int, typer.Option(min=1, help="How often each side takes its turn, after once to warm up.")
-    ] = 5,
+    repetitions: Annotated[int, counted("How often each side takes its turn, after once to warm up.")] = 5,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
     as_json: JsonOption = False,
@@ -55,7 +53,9 @@ def _model(
     backbone: Annotated[str, typer.Option(help="With random weights.")] = "conv4",
     size: Annotated[
         int | None,
-        typer.Option(min=8, help="Pixels a side that the backbone takes; default: 84, or what the set has."),
+        counted(
+            "Pixels a side that the backbone takes; default: 84, or what the set has.", least=8, most=1024
+        ),
     ] = None,
 ) -> None:
     """The options of the parts that train or score a model."""
@@ -69,15 +69,15 @@ def evaluate(
     run: Annotated[
         str | None, typer.Option(help="A run or a released model, instead of random weights.")
     ] = None,
-    way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
-    shot: Annotated[int, typer.Option(help="Labelled items a class.")] = 1,
-    query: Annotated[int, typer.Option(help="Queries a class.")] = 15,
-    tasks: Annotated[int, typer.Option(help="How many tasks.")] = 10_000,
+    way: Annotated[int, counted("Classes in a task.", most=10**5)] = 5,
+    shot: Annotated[int, counted("Labelled items a class.", most=10**5)] = 1,
+    query: Annotated[int, counted("Queries a class.", most=10**5)] = 15,
+    tasks: Annotated[int, counted("How many tasks.")] = 10_000,
     published_tasks: Annotated[
-        int, typer.Option(min=1, help="Tasks in a repetition of the published way; it is extrapolated.")
+        int, counted("Tasks in a repetition of the published way; it is extrapolated.")
     ] = 10,
     plain_tasks: Annotated[
-        int, typer.Option(min=1, help="Tasks in a repetition of the plain loop on embeddings; likewise.")
+        int, counted("Tasks in a repetition of the plain loop on embeddings; likewise.")
     ] = 500,
     **shared: Any,
 ) -> None:
@@ -109,7 +109,7 @@ def train(batch: BatchOption = 128, steps: StepsOption = 1, **shared: Any) -> No
 def data(
     batch: BatchOption = 128,
     steps: StepsOption = 1,
-    images: Annotated[int, typer.Option(min=5, help="JPEG files to import.")] = 200,
+    images: Annotated[int, counted("JPEG files to import.", least=5)] = 200,
     **shared: Any,
 ) -> None:
     """The input path of training against its steps, and the import of JPEG files.
@@ -122,10 +122,10 @@ def data(
 @commands.command()
 @options_of(_measure)
 def classify(
-    images: Annotated[int, typer.Option(min=1, help="Images that a side embeds in a repetition.")] = 40,
-    photos: Annotated[int, typer.Option(min=10, help="Photos of five classes, to a saved classifier.")] = 25,
-    width: Annotated[int, typer.Option(min=20, help="Pixels across such a photo.")] = 4000,
-    height: Annotated[int, typer.Option(min=15, help="Pixels down such a photo.")] = 3000,
+    images: Annotated[int, counted("Images that a side embeds in a repetition.")] = 40,
+    photos: Annotated[int, counted("Photos of five classes, to a saved classifier.", least=10)] = 25,
+    width: Annotated[int, counted("Pixels across such a photo.", least=20, most=20_000)] = 4000,
+    height: Annotated[int, counted("Pixels down such a photo.", least=15, most=20_000)] = 3000,
     **shared: Any,
 ) -> None:
     """The encoder of photos against PyTorch's plain default, and large photos to a saved classifier.
@@ -138,11 +138,11 @@ def classify(
 @commands.command()
 @options_of(_measure)
 def serve(
-    uploads: Annotated[int, typer.Option(min=10, help="Photos that are uploaded all at once.")] = 100,
-    width: Annotated[int, typer.Option(min=20, help="Pixels across such a photo.")] = 6600,
-    height: Annotated[int, typer.Option(min=15, help="Pixels down such a photo.")] = 5000,
-    requests: Annotated[int, typer.Option(min=1, help="Questions about new photos.")] = 1000,
-    clients: Annotated[int, typer.Option(min=1, help="That ask at a time.")] = 64,
+    uploads: Annotated[int, counted("Photos that are uploaded all at once.", least=10)] = 100,
+    width: Annotated[int, counted("Pixels across such a photo.", least=20, most=20_000)] = 6600,
+    height: Annotated[int, counted("Pixels down such a photo.", least=15, most=20_000)] = 5000,
+    requests: Annotated[int, counted("Questions about new photos.")] = 1000,
+    clients: Annotated[int, counted("That ask at a time.", most=10**4)] = 64,
     **shared: Any,
 ) -> None:
     """The server of the page under load, against its own encoder.
@@ -159,15 +159,15 @@ def methods(
     heads: Annotated[
         list[str] | None, typer.Option("--head", help="One head, default: all on embeddings; repeatable.")
     ] = None,
-    dim: Annotated[int, typer.Option(min=2, help="Numbers a row.")] = 64,
-    large: Annotated[int, typer.Option(min=2, help="Numbers a row of the heads that are timed again.")] = 640,
-    way: Annotated[int, typer.Option(min=2, help="Classes in a task.")] = 5,
-    shot: Annotated[int, typer.Option(min=1, help="Labelled items a class.")] = 1,
-    query: Annotated[int, typer.Option(min=1, help="Queries a class.")] = 15,
-    tasks: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 10_000,
-    plain_tasks: Annotated[
-        int, typer.Option(min=1, help="Tasks in a repetition one at a time; it is extrapolated.")
-    ] = 30,
+    dim: Annotated[int, counted("Numbers a row.", least=2, most=10**5)] = 64,
+    large: Annotated[
+        int, counted("Numbers a row of the heads that are timed again.", least=2, most=10**5)
+    ] = 640,
+    way: Annotated[int, counted("Classes in a task.", least=2, most=10**5)] = 5,
+    shot: Annotated[int, counted("Labelled items a class.", most=10**5)] = 1,
+    query: Annotated[int, counted("Queries a class.", most=10**5)] = 15,
+    tasks: Annotated[int, counted("How many tasks.")] = 10_000,
+    plain_tasks: Annotated[int, counted("Tasks in a repetition one at a time; it is extrapolated.")] = 30,
     **shared: Any,
 ) -> None:
     """Every method on thousands of tasks at once, against one task at a time.

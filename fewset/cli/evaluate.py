@@ -22,6 +22,8 @@ from fewset.cli.options import PLUGINS, RUNS, DeviceOption, JsonOption, PluginOp
 from fewset.cli.output import echo, print_result
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
+from fewset.runtime.names import shortened
+from fewset.runtime.parsing import whole_number
 
 PANEL = "Experiments"
 commands = typer.Typer()
@@ -155,9 +157,10 @@ def _number_of_queries(word: str | None) -> int | Literal["auto"] | None:
         return None
     if word == "auto":
         return "auto"
-    if not word.isdecimal():
-        raise UserError(f"--query is {word!r}, expected a number of queries a class, or auto")
-    return int(word)
+    number = whole_number(word)
+    if number is None:
+        raise UserError(f"--query is {shortened(word)!r}, expected a number of queries a class, or auto")
+    return number
 
 
 @commands.command()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.options import DeviceOption, PluginOption, counted
 from fewset.cli.output import echo
 from fewset.cli.start import start
 from fewset.runtime.errors import refuse_unknown
@@ -25,7 +25,7 @@ def measure(
         list[str] | None, typer.Option(metavar="NAME", help="Only this set of the plan; repeatable.")
     ] = None,
     encoder: Annotated[str, typer.Option(help="What turns the images into features.")] = "auto",
-    tasks: Annotated[int | None, typer.Option(min=2, help="At most so many tasks of a kind.")] = None,
+    tasks: Annotated[int | None, counted("At most so many tasks of a kind.", least=2)] = None,
     seed: Annotated[int, typer.Option(help="Draws the tasks.")] = 0,
     draw: Annotated[
         bool, typer.Option("--draw", help="Only make the page of what is measured already.")
@@ -66,7 +66,7 @@ def measure_background(
     background: Annotated[str, typer.Option(help="The split that is the background.")] = "train",
     split: Annotated[str, typer.Option(help="The split whose classes are told apart.")] = "test",
     encoder: Annotated[str, typer.Option(help="What turns the images into features.")] = "auto",
-    tasks: Annotated[int | None, typer.Option(min=2, help="At most so many tasks of a kind.")] = None,
+    tasks: Annotated[int | None, counted("At most so many tasks of a kind.", least=2)] = None,
     seed: Annotated[int, typer.Option(help="Draws the tasks and the initial weights.")] = 0,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,

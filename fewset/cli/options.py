@@ -29,6 +29,11 @@ def options_of(function: Callable[..., Any]) -> Callable[[Command], Command]:
     return decorate
 
 
+def counted(help: str, least: int = 1, most: int = 10**8) -> Any:
+    """An option that is a whole number within bounds: what lies beyond would take for ever, or all memory."""
+    return typer.Option(min=least, max=most, help=help)
+
+
 RunArgument = Annotated[Path, typer.Argument(help="A run directory, or the name of a released model.")]
 SetOption = Annotated[
     list[str] | None,

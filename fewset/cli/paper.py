@@ -12,6 +12,7 @@ from fewset.cli.options import (
     PluginOption,
     RunsOption,
     SetOption,
+    counted,
     options_of,
 )
 from fewset.cli.output import console, echo, make_table, resumable
@@ -38,7 +39,7 @@ def _study(
     runs: RunsOption = RUNS,
     out: Annotated[Path, typer.Option(help="Where the tables and figures go.")] = Path("paper"),
     tasks: Annotated[
-        int | None, typer.Option(min=2, help="How many tasks a number is over; default: the recipe's.")
+        int | None, counted("How many tasks a number is over; default: the recipe's.", least=2)
     ] = None,
     log_to: LogToOption = None,
     device: DeviceOption = "auto",

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.options import DeviceOption, PluginOption, counted
 from fewset.cli.output import echo
 from fewset.cli.start import start
 
@@ -20,7 +20,7 @@ def train_head(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file of the scalars, JSON.")],
     seed: Annotated[int, typer.Option(help="Draws the tasks.")] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="Of the optimiser.")] = 50,
+    steps: Annotated[int, counted("Of the optimiser.")] = 50,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:

@@ -25,7 +25,7 @@ from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.names import plain_name, shortened
 from fewset.runtime.parsing import parse
 from fewset.runtime.partial import clear_all
-from fewset.runtime.paths import recorded_path
+from fewset.runtime.paths import recorded_path, user_path
 from fewset.runtime.reading import read_json
 
 Manifest = dict[str, Any]
@@ -39,7 +39,14 @@ _SMALL = 2**24
 def home() -> Path:
     """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
     chosen = os.environ.get("FEWSET_HOME")
-    return Path(chosen).expanduser() if chosen else user_data_path("fewset", appauthor=False)
+    if chosen:
+        return user_path(chosen)
+    try:
+        return user_path(user_data_path("fewset", appauthor=False))
+    except RuntimeError:
+        raise UserError(
+            "this user has no directory: set FEWSET_HOME to a directory to keep image sets in"
+        ) from None
 
 
 def import_command(kind: str, source: Path, name: str, **options: object) -> str:
@@ -164,7 +171,7 @@ class Layout:
         """
         command = f"fewset data import {self.kind} SOURCE --name"
         if isinstance(name, Path) or "/" in name or os.sep in name:
-            path = Path(name).expanduser()
+            path = user_path(name)
             if not (path / "manifest.json").is_file():
                 raise UserError(
                     f"no {self.what} at {shortened(str(name))}: expected a directory with a manifest.json; "

@@ -13,7 +13,7 @@ from fewset.experiments.zoo import released_models
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
-from fewset.runtime.paths import recorded_path
+from fewset.runtime.paths import recorded_path, user_path
 from fewset.training.checkpoint import CHECKPOINT
 
 
@@ -21,7 +21,7 @@ def find_init(init: str, beside: Path) -> Path:
     """The weights that training starts from: a run beside the new one, a path, or a released model."""
     released = released_models()
     known = [released[init]] if init in released else []
-    for candidate in (beside / init, Path(init).expanduser(), *known):
+    for candidate in (beside / init, user_path(init), *known):
         if candidate.exists():
             return candidate
     raise UserError(

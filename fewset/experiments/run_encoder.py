@@ -13,13 +13,13 @@ from fewset.models.model import image_embedder
 from fewset.models.preprocessing import BILINEAR, Preprocessing
 from fewset.runtime.devices import pick_device
 from fewset.runtime.errors import unknown_name
-from fewset.runtime.paths import recorded_path
+from fewset.runtime.paths import recorded_path, user_path
 
 
 def load_encoder(name: str = "auto", device: str = "auto") -> Encoder:
     """A registered encoder or a released model by its name, a run or a weights file by its path."""
     if name.startswith("~"):
-        name = str(Path(name).expanduser())
+        name = str(user_path(name))
     if is_encoder(name):
         return find_encoder(name, device)
     released = released_models()

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from fewset.runtime.distributed import all_gather, local_rank, world_size
 from fewset.runtime.errors import UserError
+from fewset.runtime.names import shortened
+from fewset.runtime.parsing import whole_number
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -30,8 +32,9 @@ def pick_device(name: str = "auto") -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     kind, colon, number = name.partition(":")
-    if kind not in ("cpu", "cuda") or (colon and not (kind == "cuda" and number.isdecimal())):
-        raise UserError(f"--device is {name!r}, expected cpu, cuda, cuda:1 (and so on) or auto")
+    asked = whole_number(number)
+    if kind not in ("cpu", "cuda") or (colon and (kind == "cpu" or asked is None)):
+        raise UserError(f"--device is {shortened(name)!r}, expected cpu, cuda, cuda:1 (and so on) or auto")
     if kind == "cpu":
         return torch.device("cpu")
     if world_size() > 1 and colon:
@@ -39,7 +42,7 @@ def pick_device(name: str = "auto") -> torch.device:
             f"--device {name} is one GPU, but there are {world_size()} processes; with --device cuda "
             "each takes its own"
         )
-    there, wanted = torch.cuda.device_count(), int(number) if colon else local_rank()
+    there, wanted = torch.cuda.device_count(), local_rank() if asked is None else asked
     if wanted >= there:
         raise UserError(
             f"--device {name} needs GPU number {wanted}, but torch finds {there} here; "

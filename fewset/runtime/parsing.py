@@ -23,6 +23,7 @@ _Config = TypeVar("_Config")
 
 _MISMATCH = object()
 _LARGEST = int(sys.float_info.max)
+_DIGITS = 100  # Python itself converts no more than some thousand
 
 
 def parse(kind: type[_Config], table: object, where: str = "", what: str = "recipe") -> _Config:
@@ -82,6 +83,11 @@ def parse_words(kind: Any, text: str, where: str) -> Any:
         if found is not _MISMATCH:
             return found
     return parse_value(kind, text, where)  # an error that says what was expected
+
+
+def whole_number(word: str) -> int | None:
+    """The number that a word of digits is, None for any other word, and for one that is absurdly long."""
+    return int(word) if word.isdecimal() and len(word) <= _DIGITS else None
 
 
 def plain(config: Any) -> Any:

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import warnings
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -15,7 +16,8 @@ from typer.main import get_command
 from fewset.cli import app as cli
 from fewset.experiments.evaluate import command_line
 from fewset.runtime.errors import UserError
-from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
+from tests.fuzz.readers.options import commands
+from tests.helpers.command_line import PRETRAIN, TRAIN, fail, fewset_in_a_new_process, options, succeed
 from tests.helpers.results import MakeRun
 
 
@@ -248,6 +250,43 @@ def test_ctrl_c_is_one_line_and_exit_code_130(
     assert capsys.readouterr() == ("", "stopped\n")
 
 
+def test_ctrl_c_while_the_command_line_is_loaded_is_one_line_too(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    ended = fewset_in_a_new_process("--version", beside=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
+
+
+def test_ctrl_c_that_python_made_another_error_of_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __set_name__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    def build_report(*_: object) -> None:
+        type("Imported", (), {"value": Interrupted()})  # a RuntimeError in Python 3.11
+
+    monkeypatch.setattr("fewset.report.page.build_report", build_report)
+    assert end("report", "a run", monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr() == ("", "stopped\n")
+
+
+def test_ctrl_c_in_a_destructor_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def build_report(*_: object) -> None:
+        Interrupted()
+        time.sleep(20)
+
+    monkeypatch.setattr("fewset.report.page.build_report", build_report)
+    assert end("report", "a run", monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr() == ("", "stopped\n")
+
+
 def test_what_the_system_refuses_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -299,3 +338,20 @@ def test_a_terminal_that_takes_ascii_only(make_run: MakeRun, monkeypatch: pytest
     out, err = (stream.buffer.getvalue() for stream in streams)  # type: ignore[attr-defined]
     assert b" ? " in out  # where there is a plus-minus sign
     assert b"sch?n" in err
+
+
+CHECKED_LATER = {"predict": {"top"}, "eval": {"way", "shot", "tasks"}, "import-weights": {"shot"}}
+"""Whole numbers that the library bounds, and `--top`, beyond which there is nothing to tell."""
+
+
+def test_every_count_is_bounded() -> None:
+    """Without a bound, a number with a zero too many takes for ever, or all memory."""
+    unbounded = {
+        f"{name} {each.opts[0]}"
+        for name, parameters in commands().items()
+        for each in parameters
+        if each.bare_type() == "int"
+        and each.name not in {"seed", *CHECKED_LATER.get(name, ())}
+        and None in (each.min, each.max)
+    }
+    assert not unbounded

@@ -248,6 +248,8 @@ def test_a_run_of_an_older_version_is_resumed(run: Path) -> None:
     ("words", "message"),
     [
         (["--setting", "transductiv"], "unknown setting"),
+        (["--query", "-1"], "--query is '-1', expected a number"),
+        (["--query", "9" * 5000], "expected a number of queries a class, or auto"),
         (["--variant", "dagger"], "--variant is not an option of the setting standard"),
         (["--setting", "transductive", "--fixed-seen"], "take --setting generalised"),
         (["--setting", "transductive", "--variant", "daggre"], "unknown variant"),
@@ -265,7 +267,7 @@ def test_a_run_of_an_older_version_is_resumed(run: Path) -> None:
             "unknown domain",
         ),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
 def test_user_errors_name_the_mistake(words: list[str], message: str, run: Path) -> None:
     assert message in fail("eval", run, *words)

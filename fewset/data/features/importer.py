@@ -40,6 +40,7 @@ from fewset.data.features.table import (
 )
 from fewset.data.manifest import Origin, import_command
 from fewset.runtime.errors import UserError
+from fewset.runtime.paths import user_path
 from fewset.runtime.progress import progress
 from fewset.runtime.reading import read_json
 from fewset.tasks.hashing import check_seed
@@ -90,7 +91,7 @@ def import_features(
     if not 0 < held_out < 1:
         raise UserError(f"held_out is {held_out}, expected a share between 0 and 1")
     check_seed(seed)
-    source = Path(source).expanduser().absolute()
+    source = user_path(source).absolute()
     name = name or (source.name if source.is_dir() else source.stem)
     path = table_path(name)
     origin = Origin.of(source)

@@ -18,6 +18,7 @@ from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_pat
 from fewset.data.manifest import Origin, import_command
 from fewset.runtime.errors import UserError
 from fewset.runtime.names import one_line
+from fewset.runtime.paths import user_path
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import check_seed
 
@@ -69,7 +70,7 @@ def import_set(
     if size < 1:
         raise UserError(f"size is {size}, expected at least 1 pixel a side")
     check_seed(seed)
-    source = Path(source).expanduser().absolute()
+    source = user_path(source).absolute()
     name = name or source.name.removesuffix(".zip")
     if name in LAYOUT.generated:
         raise UserError(f"the name {name!r} belongs to the set that fewset generates; choose another name")

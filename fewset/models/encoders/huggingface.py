@@ -18,7 +18,7 @@ from fewset.models.encoders.network import NetworkEncoder, tried
 from fewset.models.preprocessing import BILINEAR, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.extras import import_extra
-from fewset.runtime.paths import recorded_path
+from fewset.runtime.paths import recorded_path, user_path
 from fewset.runtime.reading import read_json
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
@@ -30,7 +30,7 @@ _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt cro
 @register_encoder("hf:")
 def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
     """The encoder in a directory with `config.json`, `preprocessor_config.json` and `model*.safetensors`."""
-    path = Path(directory).expanduser()
+    path = user_path(directory)
     weights = _weights(path)
     preprocessing = read_preprocessing(path)
     model, has_pooler = _load(path)

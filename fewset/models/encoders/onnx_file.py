@@ -26,7 +26,7 @@ from fewset.models.encoders.onnx_session import open_session
 from fewset.models.preprocessing import FILTERS, IMAGENET_MEAN, IMAGENET_STD, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.parsing import parse
-from fewset.runtime.paths import recorded_path
+from fewset.runtime.paths import recorded_path, user_path
 from fewset.runtime.reading import read_json
 
 
@@ -58,7 +58,7 @@ class OnnxSettings:
 @register_encoder("onnx:")
 def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
     """The encoder of an ONNX file, and of `FILE.json` beside it."""
-    path = Path(name).expanduser()
+    path = user_path(name)
     if not path.is_file():
         raise UserError(f"there is no file {path}; expected onnx:FILE with an ONNX file")
     preprocessing = _settings(path).preprocessing()
