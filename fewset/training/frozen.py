@@ -24,7 +24,7 @@ from fewset.models.model import FewShotModel
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing
+from fewset.runtime.files import check_digest, digest_path, replacing_with_digest
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
@@ -204,12 +204,23 @@ def _compute(
         _fill(table, frozen, pixels, rows)
         return table
     path = Path(kept) / f"{_digest(name.encode())}.npy"
-    if not path.exists():
-        with replacing(path) as temporary:
+    if not _is_whole(path):
+        with replacing_with_digest(path) as temporary:
             table = np.lib.format.open_memmap(temporary, "w+", np.float16, size_of_table)
             _fill(table, frozen, pixels, rows)
             table.flush()
     return np.load(path, mmap_mode="c")  # type: ignore[no-any-return]
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a table that was kept is what was written."""
+    if not (path.exists() and digest_path(path).exists()):
+        return False
+    try:
+        check_digest(path)
+    except UserError:
+        return False
+    return True
 
 
 def _fill(

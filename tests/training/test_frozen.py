@@ -1,5 +1,6 @@
 """What the frozen part of a backbone makes of the images: shared by those that would make the same."""
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from fewset.models.adapters.attention import Attention
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
+from fewset.runtime.files import digest_path
 from fewset.training import frozen
 from fewset.training.batches import TrainingItems
 from fewset.training.episodic import TrainConfig
@@ -147,6 +149,23 @@ def test_every_option_counts(
             monkeypatch.setenv("FEWSET_TABLES", str(tmp_path / "tables"))
         stage_of(tiny_set, config, Options())  # the tables that the next one must not take
         assert stage_of(tiny_set, config, Options()).table is stage_of(tiny_set, config, Options()).table
+
+
+@pytest.mark.parametrize("damage", ["a bit", "truncated", "no digest", "a pickle"])
+def test_a_kept_table_that_is_damaged_is_made_anew(
+    damage: str, tiny_set: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEWSET_TABLES", str(tmp_path / "tables"))
+    expected = np.array(stage_of(tiny_set, PARTLY, Options()).table)
+    for file in (tmp_path / "tables").glob("*.npy"):
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 0x40
+        given = {"truncated": content[:100], "a pickle": pickle.dumps([1])}.get(damage, content)
+        file.write_bytes(given)
+        if damage == "no digest":
+            digest_path(file).unlink()
+    frozen._tables.clear()
+    np.testing.assert_array_equal(stage_of(tiny_set, PARTLY, Options()).table, expected)
 
 
 def test_names_and_shapes_of_the_weights_count(tiny_set: ImageSet) -> None:
