@@ -35,8 +35,20 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = F
 def _refuse_special(path: Path) -> None:
     """Refuse what must not be replaced by a file: a device, a pipe, a socket, and whatever lies in /dev."""
     special = path.exists() and not path.is_file() and not path.is_dir()
-    if special or path.absolute().parent.resolve() == Path("/dev"):
+    if special or _nearest(path).resolve() == Path("/dev"):
         raise UserError(f"{path} is not a regular file, which alone can be replaced; choose another name")
+
+
+def _make_parent(path: Path) -> None:
+    """The directory of a path; nothing is tried under a file, which may be a link to a device."""
+    if not _nearest(path).is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _nearest(path: Path) -> Path:
+    """The last part of the way to a path that exists."""
+    return next(parent for parent in path.absolute().parents if parent.exists())
 
 
 @contextmanager
@@ -48,7 +60,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     with refused(path):
         _refuse_special(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_parent(path)
         clear_all(path.parent)
         temporary = partial_path(path)
         try:
@@ -73,7 +85,7 @@ def replacing_directory(path: Path) -> Iterator[Path]:
     """
     with refused(path):
         _refuse_special(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_parent(path)
         clear_all(path.parent)
         temporary = partial_path(path)
         temporary.mkdir()

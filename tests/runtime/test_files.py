@@ -129,3 +129,24 @@ def test_no_name_in_dev_is_taken() -> None:
     with pytest.raises(UserError, match="choose another name"), replacing(Path("/dev/fewset-was-here")):
         pytest.fail("nothing is to be written")
     assert not Path("/dev/fewset-was-here").exists()
+
+
+@pytest.mark.parametrize("writing", [replacing, replacing_directory])
+def test_nothing_is_made_under_a_link_to_a_device(
+    writing: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to("/dev/zero")
+    tried: list[Path] = []
+    monkeypatch.setattr(os, "mkdir", lambda path, *_, **__: tried.append(path))
+    with (
+        pytest.raises(UserError, match="a part of the path is a file"),
+        writing(tmp_path / "link" / "x" / "y" / "file"),
+    ):
+        pass
+    assert tried == []
+
+
+def test_nothing_is_made_in_a_new_folder_of_the_devices() -> None:
+    with pytest.raises(UserError, match="choose another name"), replacing(Path("/dev/fewset/was/here")):
+        pass
+    assert not Path("/dev/fewset").exists()
