@@ -183,8 +183,7 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
     """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior."""
     table = runner.features or _features_of_the_set(runner)
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
-    folder = runner.on.rpartition("/")[0] or runner.on  # "cub" of "cub/conv4"
-    places = (f"{runner.on}/low-shot", f"{folder}/low-shot", "low-shot")
+    places = (f"{runner.on}/low-shot", f"{runner.on}-low-shot", "low-shot")
     on = next(place for place in places if runner.has(PlannedRun("feat", on=place)))
     return StudyPlan(
         "Large-scale low-shot learning, top-5 accuracy",
