@@ -30,7 +30,7 @@ def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytes
     record = json.loads((KEPT / "train.json").read_text())
     given: dict[str, Any] = {}
 
-    def measure(setup: parts.Setup, **options: Any) -> dict[str, Any]:
+    def measure(setup: parts.Measuring, **options: Any) -> dict[str, Any]:
         given.update(options, **asdict(setup))
         return record
 

@@ -54,10 +54,9 @@ def test_a_change_that_changes_nothing_needs_no_other_pretraining(tmp_path: Path
     runner = StudyRunner("sketchy", tmp_path)
     run = PlannedRun("feat", 1, "on-Sketch", ("data.domain=Sketch",))
     assert runner.recipe(run) == read_recipe(find_recipe("sketchy/feat"))
-    assert (
-        runner.recipe(PlannedRun("feat", 1, "on-Photo", ("data.domain=Photo",))).init
-        == "sketchy-pretrain-on-Photo"
-    )
+    for method, before in (("feat", "protonet"), ("protonet", "pretrain")):
+        other = PlannedRun(method, 1, "on-Photo", ("data.domain=Photo",))
+        assert runner.recipe(other).init == f"sketchy-{before}-on-Photo"
 
 
 def test_an_unknown_set_or_method_is_named(tmp_path: Path) -> None:
