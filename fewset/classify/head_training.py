@@ -65,7 +65,12 @@ def read_domain(file: Path) -> Domain:
             features, labels = (array_in(archive, name) for name in ("features", "labels"))
     except (OSError, ValueError) as error:
         raise UserError(f"{file} cannot be read ({error}); expected .npz with features and labels") from None
-    if features.ndim != 2 or labels.shape != features.shape[:1] or labels.dtype.kind not in "iu":
+    if (
+        features.ndim != 2
+        or not features.size
+        or labels.shape != features.shape[:1]
+        or labels.dtype.kind not in "iu"
+    ):
         raise UserError(
             f"{file} has features of shape {features.shape} and labels of shape {labels.shape} and type "
             f"{labels.dtype}; expected a row and a whole number for each image"

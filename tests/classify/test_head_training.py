@@ -44,5 +44,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "short.npz", features=DOMAINS[0].features, labels=DOMAINS[0].labels[:3])
     with pytest.raises(UserError, match=r"labels of shape \(3,\)"):
         read_domain(tmp_path / "short.npz")
+    np.savez(tmp_path / "empty.npz", features=DOMAINS[0].features[:, :0], labels=DOMAINS[0].labels)
+    with pytest.raises(UserError, match=r"features of shape \(\d+, 0\)"):
+        read_domain(tmp_path / "empty.npz")
     with pytest.raises(UserError, match="no domain has 5 classes"):
         train_equivariant([Domain(DOMAINS[0].features[:7], DOMAINS[0].labels[:7])])
