@@ -61,13 +61,29 @@ def recipes(room: Room, rng: Random) -> Case:
     return command(stage, file, "--runs", room.work / "runs")
 
 
+_FEW = {"epochs": 1, "tasks_per_epoch": 5, "tasks": 100, "validation_tasks": 100}
+_COUNTS = {
+    "pretrain": ("epochs", "validation_tasks"),
+    "train": ("epochs", "tasks_per_epoch", "validation_tasks"),
+    "evaluate": ("tasks",),
+}
+
+
 def _short(table: object) -> object:
-    """The table without what makes a training or a scoring long rather than wrong."""
+    """The recipe without what makes a training long rather than wrong: counts that are large or not said."""
+    few = _bounded(table)
+    if isinstance(few, dict):
+        for part, counts in _COUNTS.items():
+            if isinstance(few.get(part), dict):
+                few[part] = {**{count: _FEW[count] for count in counts}, **few[part]}
+    return few
+
+
+def _bounded(table: object) -> object:
     if not isinstance(table, dict):
         return table
-    most = {"epochs": 1, "tasks_per_epoch": 5, "tasks": 100, "validation_tasks": 100}
     return {
-        key: min(value, most[key]) if key in most and isinstance(value, int | float) else _short(value)
+        key: min(value, _FEW[key]) if key in _FEW and isinstance(value, int | float) else _bounded(value)
         for key, value in table.items()
     }
 
