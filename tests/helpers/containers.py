@@ -172,6 +172,8 @@ def changed_npy(data: bytes, rng: Random) -> bytes:
     try:
         header, body = ast.literal_eval(data[10 : 10 + length].decode("latin-1")), data[10 + length :]
     except (SyntaxError, ValueError):  # damaged before, or of another version
+        header = None
+    if not isinstance(header, dict):
         return damaged(data, rng)
     kind = rng.randrange(4)
     if kind == 0:

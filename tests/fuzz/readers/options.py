@@ -48,7 +48,7 @@ def plain(room: Room) -> dict[str, list[object]]:
     bench = ["--repetitions", 1]
     return {
         "fit": [photos, "-o", "out.fewset", *tiny],
-        "predict": [room.classifier, photos / "grass" / "0.png", *tiny],
+        "predict": [room.classifier, "new.png", *tiny],  # a copy, since --move-to moves it
         "info": [room.classifier],
         "serve": [room.classifier, "--port", 0, *tiny],
         "export": [runs / "feat", "-o", "out.onnx"],
@@ -98,6 +98,7 @@ def _lay_out(room: Room) -> None:
     (room.work / "pre.toml").write_text(toml_text(pretrain))
     np.savez(room.work / "rows.npz", **arrays())
     shutil.copytree(room.runs / "feat", room.work / "run")
+    shutil.copyfile(room.root / "photos" / "labelled" / "grass" / "0.png", room.work / "new.png")
     for kept in ("paper/heads/heads.json", "performance/train.json"):
         (room.work / kept).parent.mkdir(parents=True)
         shutil.copyfile(DOCS / kept, room.work / kept)
