@@ -188,7 +188,7 @@ def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
     origin = begins.cumsum(axis=-1) - 1
     enough = (begins & (count - place >= spec.query)).sum(axis=-1, keepdims=True) - 1
     labelled = origin < np.minimum(spec.shot, enough)
-    rounds = (turn * len(place) + origin).astype(np.uint64)
+    rounds = (turn * len(place) + origin).astype(np.uint64) << np.uint64(32)  # in the bits that count
     roles = ((labelled, spec.shot), (~labelled & (place < count), spec.query))
     chosen = [_smallest(np.where(role, rounds, _LAST), number) for role, number in roles]
     places = np.take_along_axis(order, np.concatenate(chosen, axis=-1), axis=-1)
@@ -249,14 +249,18 @@ def _item_keys(
 def _smallest(keys: UInt64[np.ndarray, "*batch n"], count: int) -> Int[np.ndarray, "*batch count"]:
     """The positions of the `count` smallest keys of each row, in the order of the keys.
 
-    NumPy finds the largest of them far sooner than their positions, and then these by comparing.
+    NumPy finds the smallest numbers far sooner than their positions, so these take the place of the keys'
+    last bits. Only where two keys differ in nothing else are all of a row sorted.
     """
-    last = np.partition(keys, count - 1, axis=-1)[..., count - 1 : count]
-    places = np.flatnonzero(keys <= last)
-    if places.size != last.size * count:  # equal keys, which hashes hardly ever are
-        first: np.ndarray = np.argsort(keys, axis=-1, kind="stable")[..., :count]
-        return first
-    places = places.reshape(*keys.shape[:-1], count)
-    order = np.argsort(keys.reshape(-1)[places], axis=-1)
-    found: np.ndarray = np.take_along_axis(places, order, axis=-1) % keys.shape[-1]
+    items = keys.shape[-1]
+    last_bits = np.uint64(2 ** (items - 1).bit_length() - 1)
+    marked = keys & ~last_bits
+    marked |= np.arange(items, dtype=np.uint64)
+    marked.partition(min(count, items - 1), axis=-1)
+    first = np.sort(marked[..., : count + 1], axis=-1)  # and the next one, to be told from the last
+    found: np.ndarray
+    if ((first[..., 1:] ^ first[..., :-1]) <= last_bits).any():
+        found = np.argsort(keys, axis=-1, kind="stable")[..., :count]
+    else:
+        found = (first[..., :count] & last_bits).astype(np.int64)
     return found
