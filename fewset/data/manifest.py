@@ -40,7 +40,10 @@ def home() -> Path:
     """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
     chosen = os.environ.get("FEWSET_HOME")
     if chosen:
-        return user_path(chosen)
+        place = user_path(chosen)
+        if os.path.exists(place) and not os.path.isdir(place):  # noqa: PTH110, PTH112, also where none may look
+            raise UserError(f"FEWSET_HOME is {shortened(chosen)}, which is a file; set it to a directory")
+        return place
     try:
         return user_path(user_data_path("fewset", appauthor=False))
     except RuntimeError:

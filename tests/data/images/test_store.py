@@ -416,6 +416,14 @@ def test_an_embedded_set_is_generated_at_first_use(name: str, monkeypatch: pytes
         open_set(name)
 
 
+def test_a_file_is_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("FEWSET_HOME", str(file))
+    with pytest.raises(UserError, match=r"FEWSET_HOME is .*file, which is a file; set it to a directory"):
+        home()
+
+
 def test_home_without_the_variable_is_the_users_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FEWSET_HOME")
     assert home().name == "fewset"
