@@ -15,6 +15,7 @@ from typing import Any
 from fewset.experiments.result import TASK_FIELDS, write_result
 from fewset.experiments.run_directory import RESULT
 from fewset.paper.numbers import cited_note, number_for
+from fewset.paper.seeds import families, spread_table
 from fewset.report.comparison import compare_results
 from fewset.report.loading import LoadedResult, load_result, load_results
 from fewset.report.tables import (
@@ -42,7 +43,7 @@ written by hand.
 
 Accuracies are means over tasks with their 95 % intervals. Differences are paired on the same tasks. Each
 row is one training run with one seed. The interval says how well that run was measured, not how far another
-seed would be from it.
+seed would be from it; where a training was made with several seeds, a table of its own says that.
 """
 
 _NOT_AS_IN_THE_PAPER = (
@@ -104,11 +105,14 @@ def _section(group: Path) -> str:
             unique = headings.count(heading) == 1
             long = describe_tasks(protocol[0], count=False)
             parts.append(f"### {escape_markdown(heading if unique else long)}\n")
+        seeds = families(protocol)
+        firsts = [family[0] for family in seeds]
+        rows = [result for result in protocol if result in firsts]
         # Of several the best ProtoNet, which is the last one here.
-        baselines = [place for place, result in enumerate(protocol) if result.method == "ProtoNet"]
-        table = comparison_table(protocol, baselines[-1] if baselines else None)
-        tables = [_with_paper(table, protocol), *score_tables(compare_results(protocol))]
-        parts += map(markdown_text, tables)
+        baselines = [place for place, result in enumerate(rows) if result.method == "ProtoNet"]
+        table = comparison_table(rows, baselines[-1] if baselines else None)
+        tables = [_with_paper(table, rows), spread_table(seeds), *score_tables(compare_results(rows))]
+        parts += [markdown_text(table) for table in tables if table is not None]
         shown += protocol
     parts += ["### How each number was made\n", markdown_text(_origins(shown))]
     if (group / _NOTES).exists():

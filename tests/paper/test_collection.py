@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,32 @@ def test_runs_of_the_same_method_are_told_apart(tmp_path: Path, make_run: MakeRu
         assert row["Over ProtoNet (better)"] == text_of(compare(scores[name], scores["better"]))
     assert "| large | small | fewset train large |" in page
     assert "| small | – | fewset train small |" in page
+
+
+def test_several_seeds_of_one_training_are_one_row(tmp_path: Path, make_run: MakeRun) -> None:
+    runs = [miniimagenet_run(make_run, f"feat-{seed}", "FEAT", 0.5 + 0.01 * seed) for seed in (2, 0, 1)]
+    for run, seed in zip(runs, (2, 0, 1), strict=True):
+        recipe = run / "recipe.toml"
+        recipe.write_text(f'name = "{run.name}"\nseed = {seed}\n' + recipe.read_text())
+    protos = [miniimagenet_run(make_run, f"proto-{seed}", "ProtoNet", 0.4) for seed in (0, 1)]
+    for seed, run in enumerate(protos):
+        (run / "recipe.toml").write_text(f"seed = {seed}\n" + (run / "recipe.toml").read_text())
+    other = miniimagenet_run(make_run, "longer", "FEAT", 0.4)
+    (other / "recipe.toml").write_text(
+        "seed = 3\n" + (other / "recipe.toml").read_text().replace("epochs = 0", "epochs = 9")
+    )
+    keep([*runs, *protos, other], tmp_path)
+    page = results_page(tmp_path)
+    scores = [load_result(run).score.mean for run in (runs[1], runs[2], runs[0])]
+    assert cells(page, "FEAT (feat-0)")["Accuracy"] == text_of(load_result(runs[1]).score)
+    assert cells(page, "FEAT (longer)")
+    assert "FEAT (feat-1)" not in page
+    numbers = " | ".join(f"{100 * value:.2f}" for value in (sum(scores) / 3, min(scores), max(scores)))
+    pairs = zip((runs[1], runs[2]), protos, strict=True)
+    over = ", ".join(text_of(compare(*(load_result(run).score for run in pair))) for pair in pairs)
+    assert f"| FEAT | 0, 1, 2 | {numbers} | {over} |" in page
+    assert re.search(r"\| ProtoNet \| 0, 1 \| [^|]+ \| [^|]+ \| [^|]+ \| – \|", page)
+    assert all(f"| {run.name} |" in page for run in runs), "how each was made is still said"
 
 
 @pytest.mark.parametrize("field", ["data", "run"])
