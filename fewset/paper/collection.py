@@ -17,6 +17,7 @@ from fewset.experiments.run_directory import RESULT
 from fewset.paper.numbers import cited_note, number_for
 from fewset.paper.seeds import families, spread_table
 from fewset.report.comparison import compare_results
+from fewset.report.figures import png, training_figure
 from fewset.report.loading import LoadedResult, load_result, load_results
 from fewset.report.tables import (
     Column,
@@ -28,9 +29,12 @@ from fewset.report.tables import (
     score_tables,
 )
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing_directory, write_page
+from fewset.runtime.files import replacing_directory, write_bytes, write_page
 from fewset.runtime.inside import inside
 from fewset.runtime.names import plain_name
+
+Pictures = dict[str, list[LoadedResult]]
+"""The results whose curves a picture shows, by its place in the collection."""
 
 _PAGE = "README.md"
 _NOTES = "notes.md"
@@ -78,20 +82,30 @@ def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
 
 
 def make_page(directory: Path, check: bool = False) -> Path:
-    """Write the page of a directory, or with `check` only refuse one that is not what the files give."""
+    """Write the page of a directory and its pictures; with `check` refuse what the files do not give."""
     command = f"fewset results {directory}"
-    return write_page(directory / _PAGE, results_page(directory), command, check=check)
+    pictures: Pictures = {}
+    page = results_page(directory, pictures)
+    for place, rows in pictures.items():
+        if not check:
+            figure = training_figure(compare_results(rows))
+            assert figure is not None, "there are curves"
+            write_bytes(directory / place, png(figure))
+        elif not (directory / place).exists():
+            raise UserError(f"{directory / place} is not there; make it anew with `{command}`")
+    return write_page(directory / _PAGE, page, command, check=check)
 
 
-def results_page(directory: Path) -> str:
-    """The page of a collection, as Markdown."""
+def results_page(directory: Path, pictures: Pictures | None = None) -> str:
+    """The page of a collection, as Markdown; `pictures` is told those that it shows."""
     groups = sorted({file.parent.parent for file in directory.glob("*/*/result.json")})
     if not groups:
         raise UserError(f"there are no results in {directory}; add some with `fewset results --add RUN`")
-    return "\n".join([_INTRODUCTION, *(_section(group) for group in groups)])
+    told: Pictures = {} if pictures is None else pictures
+    return "\n".join([_INTRODUCTION, *(_section(group, told) for group in groups)])
 
 
-def _section(group: Path) -> str:
+def _section(group: Path, pictures: Pictures) -> str:
     """The results of an image set: those on the same tasks side by side, then how each was made."""
     results = load_results(sorted([*group.glob("*/result.json"), *group.glob("*/results/*.json")]))
     results.sort(key=_order)
@@ -113,12 +127,23 @@ def _section(group: Path) -> str:
         table = comparison_table(rows, baselines[-1] if baselines else None)
         tables = [_with_paper(table, rows), spread_table(seeds), *score_tables(compare_results(rows))]
         parts += [markdown_text(table) for table in tables if table is not None]
+        learned = [result for result in rows if _is_of_a_training(result)]
+        if learned:
+            place = f"{group.name}/curves-{learned[0].way}way-{learned[0].shot}shot.png"
+            pictures[place] = learned
+            parts.append(f"![Meta-training, epoch by epoch]({place})\n")
         shown += protocol
     parts += ["### How each number was made\n", markdown_text(_origins(shown))]
     if (group / _NOTES).exists():
         notes = (group / _NOTES).read_text(encoding="utf-8").strip()
         parts += ["### What differs, and why\n", f"{notes}\n"]
     return "\n".join(parts)
+
+
+def _is_of_a_training(result: LoadedResult) -> bool:
+    """Whether a model learned from tasks, and these are the tasks that its recipe scores it on."""
+    scored = result.path == result.directory / RESULT
+    return scored and result.curves is not None and bool(result.recipe.get("train.epochs"))
 
 
 def _heading(result: LoadedResult) -> str:

@@ -47,6 +47,9 @@ _STYLE = {
     "ytick.color": INK,
 }
 
+_KEPT = "best on validation: kept"
+_LETTERS = 120  # of a legend across a figure
+
 
 @contextmanager
 def style() -> Iterator[None]:
@@ -113,7 +116,9 @@ def training_figure(comparisons: Sequence[Comparison]) -> Figure | None:
             trained.setdefault(item.result.directory, (item.label, item.result.curves))
     if not trained:
         return None
-    figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
+    names = [label for label, _ in trained.values()] + [_KEPT]
+    columns = max(1, min(5, len(names), _LETTERS // (max(map(len, names)) + 6)))
+    figure = Figure(figsize=(WIDTH, 2.7 + 0.2 * -(-len(names) // columns)), layout="constrained")
     panels = figure.subplots(1, 3)
     titles = ("Training loss", "Training accuracy, %", "Validation accuracy, %")
     for axes, title in zip(panels, titles, strict=True):
@@ -135,8 +140,8 @@ def training_figure(comparisons: Sequence[Comparison]) -> Figure | None:
         if curves.best is not None:
             best = curves.epoch[curves.best], validation[curves.best]
             panels[2].plot(*best, zorder=3, **_mark("*", colour, 13))
-    handles["best on validation: kept"] = Line2D([], [], **_mark("*", INK, 10))
-    figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=min(5, len(handles)))
+    handles[_KEPT] = Line2D([], [], **_mark("*", INK, 10))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns)
     return figure
 
 

@@ -42,6 +42,19 @@ def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path, make_run) -> None
         make_page(tmp_path / "kept", check=True)
 
 
+def test_trainings_are_shown_epoch_by_epoch(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("strokes-feat", method="FEAT")
+    (run / "recipe.toml").write_text('name = "strokes-feat"\n[train]\nepochs = 2\n')
+    keep([run], tmp_path / "kept")
+    page = make_page(tmp_path / "kept")
+    picture = tmp_path / "kept" / "strokes" / "curves-5way-1shot.png"
+    assert "](strokes/curves-5way-1shot.png)" in page.read_text()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    picture.unlink()
+    with pytest.raises(UserError, match=r"curves-5way-1shot.png is not there; make it anew"):
+        make_page(tmp_path / "kept", check=True)
+
+
 def test_an_empty_collection_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no results"):
         results_page(tmp_path)
