@@ -22,12 +22,14 @@ from torch import Tensor
 from fewset.models.encoders import register_encoder
 from fewset.models.encoders.network import NetworkEncoder, tried
 from fewset.models.encoders.onnx_rows import uniform_file
-from fewset.models.encoders.onnx_session import open_session
+from fewset.models.encoders.onnx_session import open_session, run_session
 from fewset.models.preprocessing import FILTERS, IMAGENET_MEAN, IMAGENET_STD, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.parsing import parse
 from fewset.runtime.paths import recorded_path, user_path
 from fewset.runtime.reading import read_json
+
+_PATIENCE = 60.0  # seconds for an image
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,16 @@ class FileNetwork:
         fixed = self._image.shape[0]
         step = fixed if isinstance(fixed, int) else len(batch)
         batch = np.pad(batch, ((0, -len(batch) % step), (0, 0), (0, 0), (0, 0)))
-        parts = [
-            _rows(self._session.run(None, {self._image.name: part}), self._path)
-            for part in np.split(batch, len(batch) // step)
-        ]
+        parts = [_rows(self._run(part), self._path) for part in np.split(batch, len(batch) // step)]
         return torch.from_numpy(np.concatenate(parts)[: len(images)])
+
+    def _run(self, part: np.ndarray) -> list[np.ndarray]:
+        try:
+            return run_session(self._session, {self._image.name: part}, _PATIENCE * len(part))
+        except TimeoutError as error:
+            raise UserError(
+                f"{self._path} takes {error} to embed {len(part)} images; choose a smaller network"
+            ) from None
 
     def onnx_model(self) -> bytes:
         """The file, with the output that is the embedding alone."""

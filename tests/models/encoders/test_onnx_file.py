@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from fewset.models.encoders import find_encoder
+from fewset.models.encoders import find_encoder, onnx_file
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from tests.helpers.encoders import onnx_weight, photograph, write_onnx
@@ -119,6 +119,50 @@ def test_networks_that_are_none_of_images_to_rows(
     path = write_onnx(tmp_path / "model.onnx", **options)
     with pytest.raises(UserError, match=message):
         find_encoder(f"onnx:{path}")
+
+
+def write_graph(path: Path, nodes: list[onnx.NodeProto], *constants: onnx.TensorProto) -> Path:
+    """A file whose nodes turn the images "x" into "y", and the settings of its images beside it."""
+    image, pooled = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["B", 3, *sides])
+        for name, sides in (("x", (8, 8)), ("z", (1, 1)))
+    )
+    pool = onnx.helper.make_node("GlobalAveragePool", ["y"], ["z"])
+    graph = onnx.helper.make_graph([*nodes, pool], "graph", [image], [pooled], constants)
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    path.with_name(f"{path.name}.json").write_text('{"size": 8}')
+    return path
+
+
+def test_a_network_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, []) for name in ("go", "on")]
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("a", "b")]
+    count = onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [])
+    same = [onnx.helper.make_node("Identity", [given], [made]) for given, made in (("go", "on"), ("a", "b"))]
+    body = onnx.helper.make_graph(same, "body", [count, flags[0], values[0]], [flags[1], values[1]])
+    always = onnx.numpy_helper.from_array(np.array(True), "always")
+    loop = onnx.helper.make_node("Loop", ["", "always", "x"], ["y"], body=body)
+    file = write_graph(tmp_path / "loop.onnx", [loop], always)
+    monkeypatch.setattr(onnx_file, "_PATIENCE", 0.2)
+    with pytest.raises(UserError, match=r"loop.onnx takes more than 0 s to embed 2 images; choose a smaller"):
+        find_encoder(f"onnx:{file}")
+
+
+def test_features_that_hang_on_the_other_images_are_refused(tmp_path: Path) -> None:
+    mean = onnx.helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1)
+    centred = onnx.helper.make_node("Sub", ["x", "mean"], ["y"])
+    file = write_graph(tmp_path / "centred.onnx", [mean, centred])
+    with pytest.raises(UserError, match=r"gives an image other features each time or beside other images"):
+        find_encoder(f"onnx:{file}")
+
+
+def test_what_onnxruntime_logs_is_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sides = onnx.numpy_helper.from_array(np.array([1, 1, 10_000, 10_000]), "sides")
+    tile = onnx.helper.make_node("Tile", ["x", "sides"], ["y"])
+    with pytest.raises(UserError, match="does not embed an image of 8 x 8 pixels"):
+        find_encoder(f"onnx:{write_graph(tmp_path / 'huge.onnx', [tile], sides)}")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_what_is_missing_or_damaged_is_said_in_one_line(tmp_path: Path) -> None:
