@@ -130,7 +130,7 @@ def test_a_model_of_random_masks_is_refused(tmp_path: Path) -> None:
     config = transformers.ViTMAEConfig(**{key: options[key] for key in options if key != "model_type"})
     transformers.ViTMAEModel(config).save_pretrained(tmp_path)
     write_json(tmp_path / SETTINGS, {"size": 30, "image_mean": HALF, "image_std": HALF})
-    with pytest.raises(UserError, match="gives other features each time"):
+    with pytest.raises(UserError, match="gives an image other features each time"):
         find_encoder(f"hf:{tmp_path}")
 
 
