@@ -5,10 +5,14 @@ is known by its name alone, as those that are installed are, has no place.
 """
 
 import os
+from itertools import islice
 from pathlib import Path
 
 from fewset.models.encoders import is_encoder
+from fewset.models.encoders.onnx_file import parts_of, settings_of
 from fewset.runtime.paths import recorded_path
+
+_MOST_FILES = 10_000  # of a directory
 
 
 def name_in_file(name: str, folder: Path) -> str:
@@ -21,6 +25,16 @@ def name_from_file(name: str, folder: Path) -> str:
     """The name from the working directory, of what a file in that folder says."""
     family, path = _parts(name)
     return _joined(family, recorded_path(folder / path)) if path and _exists(folder / path) else name
+
+
+def files_of(name: str | None) -> list[Path]:
+    """The files that an encoder of this name is read from, where it is a file or a directory."""
+    path = _parts(name)[1] if name else None
+    if path is None or not _exists(path):
+        return []
+    if path.is_dir():
+        return [file for file in islice(path.rglob("*"), _MOST_FILES) if file.is_file()]
+    return [*parts_of(path), settings_of(path)]
 
 
 def _parts(name: str) -> tuple[str, Path | None]:

@@ -52,6 +52,7 @@ _ENTRY, _DIGEST = "fewset.classifier", "sha256"
 _BACKGROUND = "background."
 _LONGEST_NAME = 4096
 _LARGEST_THUMBNAIL = 2**18
+_LARGEST_POWER = 10
 _DTYPES = {
     "features": "F32",
     "labels": "I64",
@@ -204,7 +205,8 @@ def _check_description(description: Description) -> None:
     _demand(sorted(set(classes)) == list(classes), "sorted classes, each once")
     shown = (one_line(name[:_LONGEST_NAME]) for name in description.photos)
     _demand(tuple(shown) == description.photos, "printable names of photos")
-    _demand(description.power > 0 < description.temperature, "a power and a temperature above 0")
+    _demand(0 < description.power <= _LARGEST_POWER, f"a power above 0, and {_LARGEST_POWER} at most")
+    _demand(description.temperature > 0, "a temperature above 0")
     _demand(description.reject is None or 0 < description.reject < 1, "a share between 0 and 1")
     _demand(description.groups is None or len(description.groups) == photos, "a group for each photo")
     numbers = [number for group in trust.copies for number in group]

@@ -69,7 +69,7 @@ class Journal:
     @property
     def log(self) -> Path:
         """Where the sorting of the photos is written down."""
-        return self.path.with_name(f"{self.path.name}.moves")
+        return files_beside(self.path)["log"]
 
     def remove(self) -> None:
         self.log.unlink(missing_ok=True)
@@ -90,6 +90,12 @@ class Journal:
             next(file)
             for line in file:
                 yield value_of(line)
+
+
+def files_beside(journal: Path) -> dict[str, Path]:
+    """The files of a run until it is done: its journal, the log of its sorting, its lock."""
+    log, lock = (journal.with_name(name) for name in (f"{journal.name}.moves", f".{journal.name}.lock"))
+    return {"journal": journal, "log": log, "lock": lock}
 
 
 def begin(path: Path, heading: Heading) -> Journal:

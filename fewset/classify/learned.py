@@ -77,6 +77,12 @@ class Learned:
                 f"the classifier was made with the encoder {self.encoder.id} ({self.encoder.digest[:12]}), "
                 f"but {encoder.id} here is another ({encoder.digest[:12]}); take that one, or fit anew"
             )
+        dim = self.support.features.shape[1]
+        if encoder.dim != dim:
+            raise UserError(
+                f"the classifier is damaged: its rows have {dim} numbers, those of its encoder {encoder.id} "
+                f"{encoder.dim}; fit it anew"
+            )
 
 
 def learn(

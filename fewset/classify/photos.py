@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike, fspath
+from os.path import abspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,12 +98,16 @@ def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
     """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once."""
     with ExitStack() as stack:
         found: dict[str, Callable[[str], bytes]] = {}
+        known: set[str] = set()
         for path in paths:
             names, read = _names(path, stack)
             for name in names:
-                found.setdefault(name, read)
+                place = abspath(name)  # noqa: PTH100, a photo may be listed under two spellings
+                if place not in known:
+                    known.add(place)
+                    found[name] = read
         listing = Listing(list(found), list(found.values()))
-        del found
+        del found, known
         yield listing
 
 
@@ -152,6 +157,14 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
             )
         photos = [Photo(entry.file, partial(source.read, entry.file)) for entry in found]
         yield photos, [entry.class_name for entry in found]
+
+
+def read_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that paths name, and those that tables among them list: what no output may replace."""
+    for path in paths:
+        yield path
+        if _is_table(path) and path.is_file():
+            yield from (path.parent / name for (name,) in _table(path, ("path",)))
 
 
 def check_no_photo(path: Path) -> None:

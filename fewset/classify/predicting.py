@@ -9,21 +9,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from operator import ne
 from pathlib import Path
 
 from fewset.classify.answer_files import answer_row, write_csv, write_lines
 from fewset.classify.answering import answered
-from fewset.classify.journal import Heading, Journal, Row, begin, check_same, reopen
+from fewset.classify.journal import Heading, Journal, Row, begin, check_same, files_beside, reopen
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import BATCH, PhotoRow, photo_rows
-from fewset.classify.photos import Listing, Photo, check_no_photo, could_list, opened_paths
-from fewset.classify.sorting import Place, check_folders, sort_photos, sorted_to
+from fewset.classify.photos import Listing, Photo, check_no_photo, could_list, opened_paths, read_files
+from fewset.classify.sorting import Place, check_folders, class_folders, move, sort_photos, sorted_to
 from fewset.models.encoders import Encoder
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output
+from fewset.runtime.files import check_apart, check_output
 from fewset.runtime.locks import alone
 from fewset.runtime.names import one_line
 from fewset.runtime.progress import progress
@@ -89,16 +89,19 @@ class Outputs:
             None,
         )
 
-    def check(self, learned: Learned, paths: Sequence[Path]) -> None:
-        """Refuse, before the work, what cannot be written after it."""
-        for path in filter(None, (self.csv, self.json)):
-            check_output(path, paths)
+    def check(self, learned: Learned, paths: Sequence[Path], read: Sequence[Path] = ()) -> None:
+        """Refuse, before the work, what cannot be written after it, and what is `read` besides the photos."""
+        assert self.journal is not None
+        journals = {f"the {what}": path for what, path in files_beside(self.journal).items()}
+        folders = {} if self.folder is None else class_folders(self.folder, learned.support.classes)
+        sorting = {"the folder of photos": self.folder, **folders}
+        check_apart({"--csv": self.csv, "--json": self.json, **sorting, **journals})
+        for path in filter(None, (self.csv, self.json, *journals.values())):
+            check_output(path, chain(read_files(paths), read))
             check_no_photo(path)
-        if self.csv is not None and self.csv == self.json:
-            raise UserError(f"--csv and --json are both {self.csv}; choose two files")
         if self.folder is not None:
             check_output(self.folder, directory=True)
-            check_folders(self.folder, learned.support.classes)
+            check_folders([self.folder, *folders.values()])
             for path in paths:
                 if path.is_dir() and self.folder.resolve().is_relative_to(path.resolve()):
                     raise UserError(
@@ -126,14 +129,22 @@ class Summary:
 
 
 def predict_to(
-    predictor: Predictor, classifier_digest: str, paths: Sequence[Path], outputs: Outputs, resume: bool
+    predictor: Predictor,
+    classifier_digest: str,
+    paths: Sequence[Path],
+    outputs: Outputs,
+    resume: bool,
+    read: Sequence[Path] = (),
 ) -> Summary:
-    """Answer all photos and write the outputs, which must be some; with `resume` a stopped run goes on."""
+    """Answer all photos and write the outputs, which must be some; with `resume` a stopped run goes on.
+
+    `read` are the files that the predictor came from, which no output may replace.
+    """
     journal = outputs.journal
     assert journal is not None
-    outputs.check(predictor.learned, paths)
+    outputs.check(predictor.learned, paths, read)
     told = f"another run writes {journal} now; wait until it is done, or write to another file"
-    with alone(journal.with_name(f".{journal.name}.lock"), told):
+    with alone(files_beside(journal)["lock"], told):
         return _predict_to(predictor, classifier_digest, paths, outputs, resume)
 
 
@@ -155,7 +166,7 @@ def _predict_to(
             raise _other_photos(journal)
     else:
         with opened_paths(paths) as listing:
-            _check_sortable(listing, outputs)
+            _check_sortable(listing, paths, outputs)
             heading = Heading(classifier_digest, words, options, len(listing), _digest(listing.names))
             if len(set(distributed.all_gather(heading))) > 1:
                 raise UserError("the processes see different photos; put them where all machines find them")
@@ -236,12 +247,26 @@ def _finish(journal: Journal, top: int, outputs: Outputs) -> Summary:
     return summary
 
 
-def _check_sortable(listing: Listing, outputs: Outputs) -> None:
+def _check_sortable(listing: Listing, paths: Sequence[Path], outputs: Outputs) -> None:
     if outputs.folder is not None and listing.packed is not None:
         raise UserError(
             f"{listing.packed} is inside a zip file and cannot be {outputs.verb}; unpack it, or write a list "
             "with --csv"
         )
+    if outputs.place is move:
+        _refuse_to_empty(listing, [path for path in paths if path.is_dir()])
+
+
+def _refuse_to_empty(listing: Listing, folders: Sequence[Path]) -> None:
+    """Refuse to move photos away from elsewhere, where a linked directory in one of the folders leads."""
+    within = [(folder, folder.resolve()) for folder in folders]
+    for place in {Path(name).parent for name in listing.names}:
+        for folder, itself in within:
+            if place.is_relative_to(folder) and not place.resolve().is_relative_to(itself):
+                raise UserError(
+                    f"{place} is a link to a place outside of {folder}, whose photos would be moved away; "
+                    "take --link-to, or name that place"
+                )
 
 
 def _digest(names: Iterable[str]) -> str:

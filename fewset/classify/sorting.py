@@ -26,10 +26,15 @@ Place = Callable[[Path, Path], None]
 """Puts a photo to a path; raises `FileExistsError` where something is there."""
 
 
-def check_folders(folder: Path, classes: np.ndarray) -> None:
-    """Refuse, before the work, what could not be sorted after it."""
+def class_folders(folder: Path, classes: np.ndarray) -> dict[str, Path]:
+    """Where the photos of each class go, by what it is."""
     names = [*map(folder_name, classes), NONE_OF_THESE]
-    for path in (folder, *(inside(folder, name) for name in names)):
+    return {f"the folder of {name!r}": inside(folder, name) for name in names}
+
+
+def check_folders(folders: Iterable[Path]) -> None:
+    """Refuse, before the work, what could not be sorted after it."""
+    for path in folders:
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file, expected a folder; move it away, or choose another folder")
 
@@ -69,7 +74,12 @@ def move(photo: Path, target: Path) -> None:
             raise
         copy = target.with_name(f".{target.name}.partial")
         copy.unlink(missing_ok=True)  # of a stopped run, or a link, which would be followed
-        shutil.copy2(photo, copy)
+        try:
+            shutil.copy2(photo, copy)
+        except OSError as full:
+            if full.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise OSError(full.errno, full.strerror, str(target)) from None  # not the photo is at fault
         with copy.open("rb") as written:
             os.fsync(written.fileno())
         copy.replace(target)

@@ -1,6 +1,7 @@
 """Classifiers from a few photos a class: make one, ask it, look at it."""
 
 import warnings
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import console, echo, make_table, print_warning, resumable
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output, file_digest, write_text
+from fewset.runtime.files import check_apart, check_output, file_digest, write_text
 from fewset.runtime.names import one_line
 
 if TYPE_CHECKING:
@@ -66,15 +67,16 @@ def fit(
     start(plugin)
     from fewset.classify.card import model_card
     from fewset.classify.classifier import FewShotClassifier
-    from fewset.classify.photos import check_no_photo
+    from fewset.classify.encoder_place import files_of
+    from fewset.classify.photos import check_no_photo, read_files
     from fewset.classify.transformer import chosen_encoder
     from fewset.runtime import distributed
 
     card = card or out.with_name(f"{out.name}.md")
-    if card == out:
-        raise UserError(f"-o and --card are both {out}; choose two files")
+    check_apart({"-o": out, "--card": card})
+    folders = [photos] if background is None else [photos, background]
     for path in (out, card):
-        check_output(path, [photos])
+        check_output(path, chain(read_files(folders), files_of(encoder), plugin or ()))
         check_no_photo(path)
     chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
     with warnings.catch_warnings():
@@ -132,6 +134,7 @@ def predict(
     Example: `fewset predict my.fewset inbox/ --reject --csv answers.csv`
     """
     start(plugin)
+    from fewset.classify.encoder_place import files_of
     from fewset.classify.predicting import Outputs, predict_to
     from fewset.classify.sorting import link, move
     from fewset.runtime.devices import pick_device
@@ -152,8 +155,9 @@ def predict(
             )
         _print_answers(predictor, paths)
         return
+    read = [classifier, *files_of(predictor.encoder.id), *files_of(encoder), *(plugin or ())]
     with resumable(f"the same command with --resume goes on from {outputs.journal}"):
-        summary = predict_to(predictor, file_digest(classifier), paths, outputs, resume)
+        summary = predict_to(predictor, file_digest(classifier), paths, outputs, resume, read)
     _print_summary(summary, outputs)
 
 

@@ -9,6 +9,7 @@ from fewset.cli.options import PluginOption
 from fewset.cli.output import echo
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import check_apart
 
 PANEL = "Classify"
 commands = typer.Typer()
@@ -53,6 +54,7 @@ def export(
     Example: `fewset export my.fewset -o my.onnx`
     """
     start(plugin)
+    from fewset.classify.encoder_place import files_of
     from fewset.classify.export.browser_runtime import find_runtime
     from fewset.classify.export.exportable import is_model, open_classifier, open_model
     from fewset.classify.export.writing import ClassifierExport, ModelExport, check_target
@@ -60,15 +62,18 @@ def export(
     as_file = out is not None and out.suffix.lower() == ".onnx"
     if out is None and web is None:
         raise UserError("there is nothing to write; give -o FILE.onnx, -o DIR or --web DIR")
-    if out is not None and web is not None and out.absolute() == web.absolute():
-        raise UserError(f"-o and --web are both {out}; choose two folders")
+    check_apart({"-o": out, "--web": web})
     if joined and out is None:
         raise UserError("--joined says what is written to -o; give -o FILE.onnx or -o DIR")
     if runtime is not None and web is None:
         raise UserError("--runtime is for the page; give --web DIR")
-    for path, directory in ((out, not as_file), (web, True)):
-        if path is not None:
-            check_target(path, directory=directory, force=force)
+
+    def check(read: list[Path]) -> None:
+        for path, directory in ((out, not as_file), (web, True)):
+            if path is not None:
+                check_target(path, directory=directory, force=force, read=read)
+
+    check([source, *(plugin or ())])
     files = find_runtime(runtime) if web is not None else []
     if is_model(source):
         if web is not None or encoder is not None:
@@ -76,6 +81,7 @@ def export(
         exported: ClassifierExport | ModelExport = open_model(source)
     else:
         exported = classifier = open_classifier(source, encoder)
+        check(files_of(classifier.encoder.id))
         if web is not None:
             classifier.write_page(web, files)
             echo(f"page: {web}; look at it with `python -m http.server --directory {web}`")

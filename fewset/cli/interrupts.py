@@ -1,16 +1,19 @@
 """Ctrl-C is never lost: where Python drops it, it comes again; what Python makes of it is known."""
 
 import _thread
+import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-_MOMENT = 0.01  # seconds, in which the destructor comes to its end
+_MOMENT = 0.01  # seconds
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -27,9 +30,7 @@ def interrupts_kept() -> Iterator[None]:
 
     def again(dropped: "UnraisableHookArgs") -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
-            timer = threading.Timer(_MOMENT, _thread.interrupt_main)
-            timer.daemon = True
-            timer.start()
+            _thread.start_new_thread(_interrupt_after, (sys._getframe(),))
         else:
             usual(dropped)
 
@@ -38,3 +39,20 @@ def interrupts_kept() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = usual
+
+
+def _interrupt_after(hook: FrameType) -> None:
+    """Ctrl-C for the main thread, once it has left the hook, in which it would be lost again."""
+    main = threading.main_thread().ident
+    assert main is not None
+    running = True
+    while running:
+        time.sleep(_MOMENT)
+        frame = sys._current_frames().get(main)
+        while frame is not None and frame is not hook:
+            frame = frame.f_back
+        running = frame is not None
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main, signal.SIGINT)  # which ends what it waits for
+    else:
+        _thread.interrupt_main()

@@ -15,7 +15,7 @@ from fewset.runtime.names import one_line
 if TYPE_CHECKING:
     from fewset.experiments.result import Result, StoredScore
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)  # names are shown as they are
 
 
 def take_any_terminal() -> None:
@@ -53,7 +53,7 @@ def print_stopped(how_to_go_on: str) -> None:
 def _print_aside(word: str, text: str) -> None:
     """To stderr: what is on stdout may be read by a program. One line, whatever names are in the text."""
     shown = escape(one_line(" ".join(_encodable(text).split())))
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"{word} {shown}".rstrip())
+    Console(stderr=True, highlight=False, soft_wrap=True, emoji=False).print(f"{word} {shown}".rstrip())
 
 
 def _encodable(text: str) -> str:

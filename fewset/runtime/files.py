@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ _LONGEST_DIGEST = 2**16
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = False) -> None:
     """Refuse, before the work, a file (or directory) that could not be written after it, or that is read."""
-    for read in inputs:
-        if read.resolve() == path.resolve():
-            raise UserError(f"{path} is read and cannot be written too; choose another name")
+    if path.exists() and any(_is_same(path, read) for read in inputs):
+        raise UserError(f"{path} is read and cannot be written too; choose another name")
     if directory and path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file, expected a directory; choose another name")
     if not directory and path.is_dir():
@@ -30,6 +29,23 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = F
     _refuse_special(path)
     if not path.absolute().parent.is_dir():
         raise UserError(f"there is no directory {path.parent} to write {path.name} into; make it first")
+
+
+def check_apart(outputs: Mapping[str, Path | None]) -> None:
+    """Refuse two outputs, by what each is, that are one file, however their paths are written."""
+    places: dict[Path, str] = {}
+    for what, path in outputs.items():
+        if path is not None:
+            other = places.setdefault(path.resolve(), what)
+            if other != what:
+                raise UserError(f"{other} and {what} are both {path}; choose two places")
+
+
+def _is_same(path: Path, read: Path) -> bool:
+    try:
+        return path.samefile(read)
+    except (OSError, ValueError):  # what is not there, or is no path at all
+        return False
 
 
 def _refuse_special(path: Path) -> None:

@@ -10,6 +10,8 @@ from torch import nn
 
 from fewset.runtime.errors import UserError
 
+_LARGEST = 1e30  # single precision has no number above 3e38, and rates are multiplied
+
 
 @dataclass(frozen=True)
 class OptimiserConfig:
@@ -33,6 +35,12 @@ class OptimiserConfig:
             raise UserError(
                 "weight_decay and warmup must be 0 or more, gamma above 0 and momentum between 0 and 1, got "
                 f"{self.weight_decay}, {self.warmup}, {self.gamma} and {self.momentum}"
+            )
+        other = self.lr * self.other_lr_scale
+        if max(self.lr, other, self.weight_decay, self.gamma) > _LARGEST:
+            raise UserError(
+                f"lr, lr * other_lr_scale, weight_decay and gamma must be {_LARGEST:.0e} at most, got "
+                f"{self.lr}, {other}, {self.weight_decay} and {self.gamma}"
             )
         if self.schedule == "step" and self.step_size < 1:
             raise UserError(f"step_size is {self.step_size}, expected 1 epoch or more")

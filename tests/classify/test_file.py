@@ -130,6 +130,7 @@ def _set(*keys: str | int) -> Callable[[Any, Any], None]:
         (["photos", 0], "a\nb"),
         (["photos"], []),
         (["power"], 0.0),
+        (["power"], 1e300),
         (["temperature"], -1.0),
         (["temperature"], "hot"),
         (["reject"], 3.0),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fewset.classify.journal import checked_line
-from fewset.classify.sorting import check_folders, link, move, sort_photos, sorted_to
+from fewset.classify.sorting import class_folders, link, move, sort_photos, sorted_to
 from fewset.runtime.errors import UserError
 
 
@@ -94,7 +94,7 @@ def test_nothing_goes_through_a_link(rows: list[dict[str, object]]) -> None:
     Path("out/owl").symlink_to("../elsewhere")
     Path("log").symlink_to("elsewhere/log")
     with pytest.raises(UserError, match="out/owl is a link"):
-        check_folders(Path("out"), np.array(["owl"]))
+        class_folders(Path("out"), np.array(["owl"]))
     for log in ("log", "other"):
         with pytest.raises(UserError, match="is a link"):
             sort_photos(rows, Path("out"), move, Path(log))

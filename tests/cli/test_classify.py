@@ -557,6 +557,33 @@ def test_what_cannot_be_sorted_is_refused_before_the_work(
     assert not Path("links").exists()
 
 
+def test_photos_elsewhere_are_not_moved_away_through_a_link(classifier: Path, inbox: Path) -> None:
+    album = write_photos(Path("album"), 2)
+    (inbox / "linked").symlink_to(album.absolute())
+    message = fail("predict", classifier, inbox, "--move-to", "sorted")
+    assert re.search(
+        r"inbox/linked/[a-z ]+ is a link to a place outside of inbox, whose photos would be", message
+    )
+    assert (len(tree(album)), Path("sorted").exists()) == (6, False)
+    succeed("predict", classifier, inbox, "--link-to", "links")
+    succeed("predict", classifier, album, "--move-to", "sorted")
+    assert tree(album) == []
+
+
+def test_a_photo_under_two_spellings_is_one(classifier: Path, inbox: Path) -> None:
+    succeed("predict", classifier, inbox, inbox.absolute(), "inbox/../inbox", "--csv", "a.csv")
+    assert len(read("a.csv")) == 11
+
+
+def test_names_with_brackets_are_shown_as_they_are(photos: Path) -> None:
+    names = dict(zip(CLASSES, ("bird [red]", "[/x]", "a :smile: [bold]b"), strict=True))
+    rows = (f"{file},{names[file.parent.name]}\n" for file in sorted(photos.rglob("*.png")))
+    Path("list.csv").write_text("path,label\n" + "".join(rows))
+    succeed("fit", "list.csv", "-o", "my.fewset", "--encoder", "tiny")
+    for shown in (succeed("info", "my.fewset"), succeed("predict", "my.fewset", photos, "--csv", "a.csv")):
+        assert all(f" {name} " in shown for name in names.values())
+
+
 # Wrong input
 
 
@@ -596,7 +623,32 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
         (["predict", "my.fewset", "my.fewset"], "neither a directory nor a complete zip file"),
         (["predict", "my.fewset", "photos", "--csv", "empty"], "empty is a directory, expected a file"),
         (["predict", "my.fewset", "photos", "--csv", "absent/a"], "there is no directory absent"),
-        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a"], "choose two files"),
+        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a"], "--csv and --json are both a"),
+        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "empty/../a"], "choose two places"),
+        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a.partial"], "--json and the journal"),
+        (
+            ["predict", "my.fewset", "photos", "--csv", "a", "--json", "a.partial.moves"],
+            "and the log are both",
+        ),
+        (
+            ["predict", "my.fewset", "photos", "--csv", "s", "--move-to", "s"],
+            "the folder of photos are both s",
+        ),
+        (
+            ["predict", "my.fewset", "photos", "--csv", "empty/grass", "--link-to", "empty"],
+            "of 'grass' are both",
+        ),
+        (
+            ["predict", "my.fewset", "photos", "--json", "my.fewset"],
+            "my.fewset is read and cannot be written",
+        ),
+        (
+            ["predict", "my.fewset", "photos", "--csv", "plugin.py", "--plugin", "plugin.py"],
+            "plugin.py is read",
+        ),
+        (["predict", "my.fewset", "list.csv", "--csv", "bare"], "bare is read and cannot be written"),
+        (["fit", "list.csv", "-o", "bare"], "bare is read and cannot be written"),
+        (["fit", "photos", "-o", "a", "--card", "empty/../a"], "-o and --card are both empty/../a"),
         (["predict", "my.fewset", "photos", "--top", "0"], "--top"),
         (
             ["predict", "my.fewset", "bad.csv", "--csv", "bad.csv"],
@@ -612,6 +664,9 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
 def test_wrong_input_is_told(words: list[str], message: str, classifier: Path) -> None:  # noqa: ARG001
     Path("empty").mkdir()
     Path("bad.csv").write_text("name,label\na,b\n")
+    Path("list.csv").write_text("path,label\nbare,grass\n")
+    shutil.copy("photos/grass/0.png", "bare")
+    Path("plugin.py").touch()
     Path("one/grass").mkdir(parents=True)
     photo("grass", 1).save("one/grass/1.png")
     told = fail(*words, *(["--encoder", "tiny"] if words[0] == "fit" else []))

@@ -90,7 +90,7 @@ def test_a_model_is_exported_too(tmp_path: Path) -> None:
 def test_what_is_asked_for_must_make_sense(classifier: Path, tmp_path: Path) -> None:
     for words, reason in {
         (): "nothing to write; give -o FILE.onnx, -o DIR or --web DIR",
-        ("-o", "site", "--web", "./site"): "-o and --web are both site; choose two folders",
+        ("-o", "site", "--web", "./site"): "-o and --web are both site; choose two places",
         ("--joined", "--web", "site"): "--joined says what is written to -o",
         ("-o", "a.onnx", "--runtime", "."): "--runtime is for the page; give --web DIR",
         ("-o", tmp_path / "absent" / "a.onnx"): "there is no directory",
@@ -116,7 +116,9 @@ def test_what_is_there_is_not_overwritten(classifier: Path, tmp_path: Path) -> N
         assert f"{path} exists; choose another name, or write it anew with --force" in fail(
             "export", classifier, "-o", path
         )
-    assert "is not an export" in fail("export", classifier, "-o", folder, "--force")
+    assert "has letter.txt in it, which is no part of an export and would be lost" in fail(
+        "export", classifier, "-o", folder, "--force"
+    )
     assert (out.read_text(), left(folder)) == ("mine", ["letter.txt"])
     succeed("export", classifier, "-o", out, "--force")
     assert out.stat().st_size > 1000
@@ -127,10 +129,29 @@ def test_what_cannot_be_replaced_is_refused(
 ) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    assert "is the working directory, which cannot be replaced" in fail("export", classifier, "-o", ".")
+    assert "the working directory is in ., which would be replaced" in fail("export", classifier, "-o", ".")
+    inside = fail("export", classifier, "-o", tmp_path, "--force")
+    assert f"the working directory is in {tmp_path}, which would be replaced as a whole" in inside
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("nowhere")
     refused = fail("export", classifier, "-o", tmp_path / "link", "--force")
     assert "is a link, which cannot be replaced; choose another name" in refused
+
+
+def test_what_is_read_is_not_replaced(classifier: Path, tmp_path: Path) -> None:
+    network, folder = tmp_path / "net.onnx", tmp_path / "folder"
+    before = network.read_bytes()
+    assert "net.onnx is read and cannot be written" in fail("export", classifier, "-o", network, "--force")
+    assert network.read_bytes() == before
+    succeed("export", classifier, "-o", folder)
+    (folder / "letter.txt").write_text("mine")
+    assert "letter.txt in it, which is no part" in fail("export", classifier, "-o", folder, "--force")
+    (folder / "letter.txt").unlink()
+    own = classifier.rename(folder / "my.fewset")
+    refused = fail("export", own, "-o", folder, "--force", "--encoder", f"onnx:{network}")
+    assert f"my.fewset is in {folder}, which would be replaced as a whole" in refused
+    own.rename(classifier)
+    succeed("export", classifier, "-o", folder, "--force")
 
 
 def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fewset.classify.export.browser_runtime import FILES as RUNTIME
 from fewset.classify.export.classifier_graph import joined_graph
 from fewset.classify.export.description import ENCODER_FILE, head_description
 from fewset.classify.export.encoder_graph import encoder_graph
@@ -21,7 +23,7 @@ HEAD_FILE = "head.json"
 JOINED_FILE = "joined.onnx"
 _PAGE = Path(__file__).parent / "page"
 _SHARED = ("dom.js", "gathering.js", "icon.svg", "page.css")  # with the page of `fewset serve`
-_OURS = {ENCODER_FILE, HEAD_FILE, "head.onnx"}
+_PARTS = {ENCODER_FILE, HEAD_FILE, JOINED_FILE, "head.onnx"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +90,27 @@ class ModelExport:
                 (temporary / name).write_bytes(serialised(graph, "the model"))
 
 
-def check_target(path: Path, *, directory: bool, force: bool) -> None:
-    """Refuse, before the work, what is there already; with `force` only what is not an export."""
-    check_output(path, directory=directory)
-    if path.is_symlink() or path.absolute() == Path.cwd():
-        what = "a link" if path.is_symlink() else "the working directory"
-        raise UserError(f"{path} is {what}, which cannot be replaced; choose another name")
+def check_target(path: Path, *, directory: bool, force: bool, read: Iterable[Path] = ()) -> None:
+    """Refuse, before the work, what is there already; with `force` what is not an export, or is `read`."""
+    read = list(read)
+    check_output(path, read, directory=directory)
+    if path.is_symlink():
+        raise UserError(f"{path} is a link, which cannot be replaced; choose another name")
+    for needed, what in ((Path.cwd(), "the working directory"), *((file, file.name) for file in read)):
+        if directory and needed.resolve().is_relative_to(path.resolve()):
+            raise UserError(f"{what} is in {path}, which would be replaced as a whole; choose another name")
     if not path.exists() or (directory and not any(path.iterdir())):
         return
     if not force:
         raise UserError(f"{path} exists; choose another name, or write it anew with --force")
-    if directory and not any((path / name).exists() for name in _OURS):
-        raise UserError(f"{path} is not an export, and would be replaced as a whole; choose another name")
+    others = {entry.name for entry in path.iterdir()} - _written() if directory else set()
+    if others:
+        raise UserError(
+            f"{path} has {min(others)} in it, which is no part of an export and would be lost; move it away, "
+            "or choose another name"
+        )
+
+
+def _written() -> set[str]:
+    """The names of all files that exports have."""
+    return _PARTS | {file.name for file in _PAGE.iterdir()} | {*_SHARED, *RUNTIME}

@@ -11,7 +11,9 @@ The shorter side becomes `resize` pixels (if not said, as many as `size`), or wi
 central square of `size` is cropped; pixels times `scale`, less `mean`, divided by `std`, are the input.
 """
 
+import re
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +32,7 @@ from fewset.runtime.paths import recorded_path, user_path
 from fewset.runtime.reading import read_json
 
 _PATIENCE = 60.0  # seconds for an image
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x80-\xff]{0,2}[\x00-\x7f])", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,32 @@ def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
     preprocessing = _settings(path).preprocessing()
     network = FileNetwork(_session(path, device), path)
     dim = tried(network, preprocessing, device, path)
-    # Large weights lie in a second file, by the habit of exporters under one of these names.
-    parts = [path, path.with_name(f"{path.name}.data"), path.with_name(f"{path.name}_data")]
-    digest = preprocessing.digest(part for part in parts if part.exists())
+    digest = preprocessing.digest(parts_of(path))
     return NetworkEncoder(f"onnx:{recorded_path(path)}", dim, digest, preprocessing, network, device)
 
 
+def settings_of(path: Path) -> Path:
+    """Where the file beside an ONNX file is."""
+    return path.with_name(f"{path.name}.json")
+
+
+def parts_of(path: Path) -> list[Path]:
+    """An ONNX file, and the files that it says its large weights are in.
+
+    In the file such a name follows the key "location" of an entry (`StringStringEntryProto`): the tag and the
+    length of the key, the key, the tag of the value, its length, the value.
+    """
+    names = set()
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        for found in _LOCATION.finditer(content):
+            length = sum((byte & 127) << 7 * place for place, byte in enumerate(found[1]))
+            names.add(content[found.end() : found.end() + length].decode(errors="replace"))
+    others = (path.parent / name for name in sorted(names) if name and "\0" not in name)
+    return [path, *(other for other in others if other.is_file())]
+
+
 def _settings(path: Path) -> OnnxSettings:
-    file = path.with_name(f"{path.name}.json")
+    file = settings_of(path)
     if not file.exists():
         raise UserError(
             f'there is no {file}, which says how images are prepared; write for example {{"size": 224, '

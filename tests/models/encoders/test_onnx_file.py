@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from fewset.models.encoders import find_encoder, onnx_file
+from fewset.models.encoders.onnx_file import parts_of
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from tests.helpers.encoders import onnx_weight, photograph, write_onnx
@@ -155,6 +156,21 @@ def test_features_that_hang_on_the_other_images_are_refused(tmp_path: Path) -> N
     file = write_graph(tmp_path / "centred.onnx", [mean, centred])
     with pytest.raises(UserError, match=r"gives an image other features each time or beside other images"):
         find_encoder(f"onnx:{file}")
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "net.onnx.data", "w" * 200])
+def test_weights_in_another_file_belong_to_the_digest(name: str, tmp_path: Path) -> None:
+    weight = onnx.numpy_helper.from_array(np.ones((1, 3, 8, 8), dtype=np.float32), "weight")
+    onnx.external_data_helper.set_external_data(weight, name, 0, 4 * 3 * 64)
+    weight.ClearField("raw_data")
+    weights = tmp_path / name
+    np.ones(3 * 64, dtype=np.float32).tofile(weights)
+    add = onnx.helper.make_node("Add", ["x", "weight"], ["y"])
+    file = write_graph(tmp_path / "net.onnx", [add], weight)
+    before = find_encoder(f"onnx:{file}").digest
+    assert parts_of(file) == [file, weights]
+    np.zeros(3 * 64, dtype=np.float32).tofile(weights)
+    assert find_encoder(f"onnx:{file}").digest != before
 
 
 def test_what_onnxruntime_logs_is_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
