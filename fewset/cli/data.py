@@ -134,13 +134,15 @@ def data_verify(
 
     Example: `fewset data verify strokes --sheet strokes.png`
     """
-    from fewset.data.images.contact_sheet import contact_sheet
+    from fewset.data.images.contact_sheet import check_sheet, contact_sheet
     from fewset.data.images.store import ImageSet
     from fewset.runtime.files import write_bytes
 
     imported = _imported(name)
     if sheet is not None and not isinstance(imported[0], ImageSet):
         raise UserError(f"{name!r} is a table of features, which has no images for a --sheet; leave it out")
+    if sheet is not None:
+        check_sheet(sheet)
     for found in imported:
         found.verify()
         _print_data(found)

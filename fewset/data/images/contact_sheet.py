@@ -1,16 +1,20 @@
 """A contact sheet: some images of some classes of a set on one picture."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 from PIL import Image, ImageDraw
+from PIL.PngImagePlugin import PngInfo
 
 from fewset.data.images.store import SPLITS, ImageSet
+from fewset.runtime.errors import UserError
 
 _LARGEST = 96
 _GAP = 4
 _TEXT = 14
+_MARK = "Software", "contact sheet of fewset"
 
 
 def contact_sheet(images: ImageSet, classes: int = 24, per_class: int = 12) -> bytes:
@@ -34,9 +38,24 @@ def contact_sheet(images: ImageSet, classes: int = 24, per_class: int = 12) -> b
         for column, row in enumerate(_spread(rows, per_class)):
             image = Image.fromarray(images.images[row]).resize((side, side), Image.Resampling.BILINEAR)
             sheet.paste(image, (column * cell + _GAP, top + _TEXT))
-    buffer = io.BytesIO()
-    sheet.save(buffer, "PNG")
+    buffer, about = io.BytesIO(), PngInfo()
+    about.add_text(*_MARK)
+    sheet.save(buffer, "PNG", pnginfo=about)
     return buffer.getvalue()
+
+
+def check_sheet(path: Path) -> None:
+    """Refuse to write a sheet over what is none: it may be a photo."""
+    if not path.exists():
+        return
+    key, mark = _MARK
+    try:
+        with Image.open(path) as picture:
+            earlier = picture.info.get(key) == mark
+    except (OSError, ValueError, Image.DecompressionBombError):
+        earlier = False
+    if not earlier:
+        raise UserError(f"{path} exists and is no contact sheet; choose another name")
 
 
 def _spread(values: Int[np.ndarray, "values"], count: int) -> list[int]:
