@@ -85,6 +85,8 @@ def parts_of(path: Path) -> list[Path]:
     length of the key, the key, the tag of the value, its length, the value.
     """
     names = set()
+    if not path.is_file() or not path.stat().st_size:  # such as a pipe, which would be waited for
+        return [path]
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         for found in _LOCATION.finditer(content):
             length = sum((byte & 127) << 7 * place for place, byte in enumerate(found[1]))
