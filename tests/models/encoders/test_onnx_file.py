@@ -173,6 +173,14 @@ def test_weights_in_another_file_belong_to_the_digest(name: str, tmp_path: Path)
     assert find_encoder(f"onnx:{file}").digest != before
 
 
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    pipe, empty = tmp_path / "pipe", tmp_path / "empty"
+    os.mkfifo(pipe)
+    empty.touch()
+    for path in (pipe, empty, tmp_path / "absent", tmp_path):
+        assert parts_of(path) == [path]
+
+
 def test_what_onnxruntime_logs_is_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sides = onnx.numpy_helper.from_array(np.array([1, 1, 10_000, 10_000]), "sides")
     tile = onnx.helper.make_node("Tile", ["x", "sides"], ["y"])
