@@ -6,7 +6,7 @@ from typing import Any
 from fewset.bench.measuring import FORMAT, Record
 from fewset.report.tables import Column, Table, markdown_text, plain_text
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_page
+from fewset.runtime.files import page_beside, write_page
 from fewset.runtime.reading import read_json
 
 _INTRODUCTION = """# Performance
@@ -78,7 +78,7 @@ def performance_page(directory: Path) -> str:
 def make_page(directory: Path, check: bool = False) -> Path:
     """Write the page of a directory, or with `check` only refuse one that is not what the files give."""
     command = f"fewset bench page {directory}"
-    return write_page(directory.with_suffix(".md"), performance_page(directory), command, check=check)
+    return write_page(page_beside(directory), performance_page(directory), command, check=check)
 
 
 def _section(file: Path) -> str:

@@ -76,10 +76,15 @@ def measure_background(
     Example: `fewset measure-gain cub cub.zip -o docs/classifier/background/cub.json`
     """
     start(plugin)
+    from fewset.classify.encoder_place import files_of
     from fewset.classify.measure.background_gain import measure_background as measured
     from fewset.classify.measure.embedded import SetSource
+    from fewset.classify.photos import check_no_photo
     from fewset.experiments.run_encoder import load_encoder
+    from fewset.runtime.files import check_output
 
+    check_output(out, [source, *files_of(encoder), *(plugin or ())])
+    check_no_photo(out)
     where = [SetSource(kind, source, part) for part in (background, split)]
     for cell in measured(where[0], where[1], load_encoder(encoder, device), out, seed, tasks):
         echo(f"{cell.spec.way}-way {cell.spec.shot}-shot: {cell.alone}, with the background {cell.gain}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fewset.cli.options import DeviceOption, ForceOption, PluginOption
-from fewset.cli.output import console, echo, make_table
+from fewset.cli.output import begin_group, console, echo, make_table
 from fewset.cli.start import start
 
 PANEL = "Models"
@@ -25,8 +25,7 @@ def methods(plugin: PluginOption = None) -> None:
     table, place = make_table("name", "kind", "needs", "paper"), ""
     for part, name, about in list_methods():
         if place != (place := part):
-            table.add_section()
-            table.add_row(f"[bold]{place}[/bold]")
+            begin_group(table, place)
         table.add_row(name, about.kind, ", ".join(about.needs()), f"{about.paper}: {about.summary}")
     console.print(table)
 
@@ -63,8 +62,7 @@ def weights() -> None:
         train, size = recipe.train, (model / WEIGHTS).stat().st_size
         tasks = f"{train.way}-way {train.shot}-shot" if train and train.epochs else "all classes"
         if place != (place := f"{recipe.data.set}, {recipe.model.backbone}"):
-            table.add_section()
-            table.add_row(f"[bold]{place}[/bold]")
+            begin_group(table, place)
         table.add_row(name, recipe.method, tasks, f"{size / 1000:,.0f} kB")
     console.print(table)
     echo(f"in {packaged_directory('weights')}")

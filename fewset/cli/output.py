@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 
 from fewset.runtime.names import one_line
 
@@ -64,6 +65,12 @@ def _encodable(text: str) -> str:
 def make_table(*columns: str, title: str | None = None) -> Table:
     """A table that fits a narrow terminal: what is too long is broken, never cut off."""
     return Table(*(Column(column, overflow="fold") for column in columns), title=title)
+
+
+def begin_group(table: Table, name: str) -> None:
+    """The rows that follow are of a group of this name."""
+    table.add_section()
+    table.add_row(Text(name, style="bold"))
 
 
 def print_result(result: "Result") -> None:

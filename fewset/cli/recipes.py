@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fewset.cli.options import PluginOption
-from fewset.cli.output import console, echo, make_table
+from fewset.cli.output import begin_group, console, echo, make_table
 from fewset.cli.start import start
 
 PANEL = "Experiments"
@@ -48,8 +48,7 @@ def _print_list(recipes: dict[str, Path]) -> None:
         directory, _, member = name.rpartition("/")
         card = read_recipe(path).card
         if place != (place := f"{directory}/"):
-            table.add_section()
-            table.add_row(f"[bold]{place}[/bold]")
+            begin_group(table, place)
         table.add_row(member, card.summary if card else "")
     console.print(table)
 

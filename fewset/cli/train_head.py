@@ -31,7 +31,9 @@ def train_head(
     start(plugin)
     from fewset.classify.head_training import read_domain, train_equivariant, write_scalars
     from fewset.runtime.devices import pick_device
+    from fewset.runtime.files import check_output
 
+    check_output(out, tables)
     domains = [read_domain(table) for table in tables]
     scalars = train_equivariant(domains, seed, steps, after_step=_tell, device=pick_device(device))
     write_scalars(scalars, tables, seed, steps, out)

@@ -113,10 +113,15 @@ def evaluate_run(
     )
     plain = protocol == PROTOCOLS[own]() and not skip_small_classes
     there = (job.data.name, job.domain, job.split, job.spec)
-    if plain and there == (recipe.data.set, recipe.data.domain, recipe.evaluate.split, recipe.evaluate.spec):
+    other = _is_another(job, recipe)
+    if (
+        plain
+        and not other
+        and there == (recipe.data.set, recipe.data.domain, recipe.evaluate.split, recipe.evaluate.spec)
+    ):
         file, stem = run / RESULT, ""
     else:
-        stem = _stem(result)
+        stem = _stem(result, job.data.digest if other else "")
         file = others / f"{stem}json"
     return distributed.on_main_process(lambda: _write(result, outcome, file, stem)), file
 
@@ -208,13 +213,26 @@ def _recorded_word(word: str) -> str:
     return f"{key}={without_machine(value)}" if equals else without_machine(word)
 
 
-def _stem(result: Result) -> str:
-    """The beginning of the names of the files of a result that is not on the recipe's own tasks."""
+def _is_another(job: Job, recipe: Recipe) -> bool:
+    """Whether the data are others than the recipe's, though of the same name."""
+    if job.data.name != recipe.data.set:
+        return False
+    try:
+        return bool(job.data.digest != open_data(recipe.model, recipe.data.set).digest)
+    except UserError:  # there is no such set here
+        return True
+
+
+def _stem(result: Result, digest: str = "") -> str:
+    """The beginning of the names of the files of a result that is not on the recipe's own tasks.
+
+    A `digest` tells data from others of the same name.
+    """
     setting = "" if result.setting == "standard" else result.setting
     domain = (result.domain or "").replace("→", "-to-")
     skipped = "without-small-classes" if result.left_out else ""
     sizes = [f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks")]
-    tasks = (result.data, domain, result.split, skipped, *sizes, f"seed{result.seed}")
+    tasks = (result.data, digest[:8], domain, result.split, skipped, *sizes, f"seed{result.seed}")
     stem = "-".join(filter(None, (setting, result.variant, *tasks)))
     return plain_name(stem, "the result") + "."
 

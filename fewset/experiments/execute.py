@@ -95,8 +95,12 @@ def _train(
 ) -> Result:
     out, kind = run.path, recipe.kind
     config: Any = getattr(recipe, kind)
-    if recipe.init and out.resolve() in ((out.parent / recipe.init).resolve(), Path(recipe.init).resolve()):
-        raise UserError(f"{out} would start from itself; name the new run with --set name=NAME or --out")
+    taught = recipe.pretrain.teachers if recipe.pretrain else ()
+    for source in filter(None, (recipe.init, *taught)):
+        if any(
+            place.resolve().is_relative_to(out.resolve()) for place in (out.parent / source, Path(source))
+        ):
+            raise UserError(f"{out} would learn from itself; name the new run with --set name=NAME or --out")
     where = pick_device(device)
     precision, note = usable_precision(config.precision, where)
     changes: Any = {kind: replace(config, precision=precision)}

@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from torch import Tensor
 from fewset.runtime.errors import UserError
 
 _WRAPPERS = ("params", "state_dict")
+_SMALL = 2**20
+_PLAIN = {
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+}  # fmt: skip
 _LISTED, _LONGEST = 8, 40  # of what is left out: how many are named, and how much of each name
 
 
@@ -42,6 +48,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """The state dict in a file, alone or as "params" or "state_dict"; a warning names what is beside it."""
     if not path.is_file():
         raise UserError(f"there is no checkpoint file {path}")
+    _check_packed(path)
     try:
         with torch.serialization.safe_globals(_HARMLESS):
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -53,11 +60,30 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             raise UserError(
                 f"{path}: the entry {name!r} is of type {type(value).__name__}, expected a named tensor"
             )
-        if value.is_quantized or value.is_meta or value.layout != torch.strided:
+        strange = value.is_nested or value.is_quantized or value.is_meta or value.layout != torch.strided
+        if strange or value.dtype not in _PLAIN:
             raise UserError(
-                f"{path}: the tensor {name!r} is quantised, sparse or without numbers, expected plain numbers"
+                f"{path}: the tensor {ascii(name)[:_LONGEST]} of {value.dtype} is quantised, sparse, nested "
+                "or without numbers, expected plain numbers"
             )
-    return dict(state)
+    return {
+        name: value.float() if value.is_floating_point() else value  # what is too large is infinite now
+        for name, value in state.items()
+    }
+
+
+def _check_packed(path: Path) -> None:
+    """Refuse a zip file that would become far larger in memory: PyTorch compresses nothing."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            claimed = sum(member.file_size for member in archive.infolist())
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):  # not a zip file: an older form
+        return
+    size = path.stat().st_size
+    if claimed > 2 * size + _SMALL:
+        raise UserError(
+            f"{path} is refused: of {size:,} bytes, it claims {claimed:,}; PyTorch saves no such file"
+        )
 
 
 def _state(content: Any, path: Path) -> dict[Any, Any]:

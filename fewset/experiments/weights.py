@@ -17,10 +17,12 @@ from fewset.experiments.zoo import find_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import check_digest, replacing_with_digest
+from fewset.runtime.names import shortened
 from fewset.runtime.parsing import lasting, parse
 from fewset.runtime.reading import parse_json, regular_file
 
 _FORMAT = 1
+_LISTED = 100  # of what does not fit
 
 
 def save_weights(model: TaskModel, config: ModelConfig, path: Path, stored_size: int | None = None) -> None:
@@ -135,7 +137,9 @@ def check_state(
         if name in tensors and tensors[name].shape != shape
     ]
     if problems:
-        raise UserError(f"the weights in {source} do not fit the model: {'; '.join(problems)}")
+        told = [shortened(problem) for problem in problems[:_LISTED]]
+        told += [f"and {len(problems) - _LISTED:,} more"] if len(problems) > _LISTED else []
+        raise UserError(f"the weights in {source} do not fit the model: {'; '.join(told)}")
 
 
 def check_finite(tensors: Mapping[str, torch.Tensor], source: object) -> None:

@@ -5,7 +5,6 @@ an image set. The results of a run on other tasks than its recipe's are in `GROU
 itself. `GROUP/notes.md`, where there is one, is the only part of the page that is written by hand.
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fewset.experiments.result import TASK_FIELDS, write_result
-from fewset.experiments.run_directory import RESULT
+from fewset.experiments.run_directory import RESULT, RESULTS
 from fewset.paper.numbers import cited_note, number_for
 from fewset.paper.seeds import families, spread_table
 from fewset.report.comparison import compare_results
@@ -32,12 +31,14 @@ from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing_directory, write_bytes, write_page
 from fewset.runtime.inside import inside
 from fewset.runtime.names import plain_name
+from fewset.runtime.reading import read_bytes, read_text
 
 Pictures = dict[str, list[LoadedResult]]
 """The results whose curves a picture shows, by its place in the collection."""
 
 _PAGE = "README.md"
 _NOTES = "notes.md"
+_LARGEST_FILE = 2**28
 _KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "results/*.json", "results/*.npy")
 
 _INTRODUCTION = """# Measured results
@@ -62,35 +63,73 @@ _NOT_AS_IN_THE_PAPER = (
 
 def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
     """Copy the small files of finished runs into a collection; returns where they are."""
-    places = []
+    _refuse_another_page(directory)
+    places: dict[Path, Path] = {}
     for run in runs:
         result = load_result(run)
         data, name = plain_name(result.data, f"{run}: the set"), plain_name(result.run, f"{run}: the run")
-        places.append(inside(directory, data) / name)
-        if places[-1].exists() and not (places[-1] / RESULT).exists():
-            raise UserError(f"{places[-1]} is not a kept run, and would be replaced as a whole; move it away")
-        with replacing_directory(places[-1]) as target:
-            for file in (file for pattern in _KEPT for file in run.glob(pattern)):
+        place = inside(directory, data) / name
+        if place in places:
+            raise UserError(
+                f"{places[place]} and {run} are both called {name}; train one of them with --set name=NAME"
+            )
+        if place.exists():
+            _check_kept(place)
+        places[place] = run
+    for place, run in places.items():
+        with replacing_directory(place) as target:
+            for file in _small_files(run):
                 kept = target / file.relative_to(run)
                 kept.parent.mkdir(exist_ok=True)
                 if file.suffix == ".json":
                     # Without the example tasks: they are for pictures, and larger than all the rest.
                     write_result(replace(load_result(file).record, examples=None), kept)
                 else:
-                    shutil.copyfile(file, kept)
-    return places
+                    kept.write_bytes(read_bytes(inside(run, file.relative_to(run)), _LARGEST_FILE))
+    return list(places)
+
+
+def _small_files(run: Path) -> list[Path]:
+    return [file for pattern in _KEPT for file in run.glob(pattern)]
+
+
+def _check_kept(place: Path) -> None:
+    """Refuse to replace what is not a kept run, or has more in it than these have, such as weights."""
+    kept = {*_small_files(place), place / RESULTS}
+    more = sorted(file.name for file in (*place.iterdir(), *(place / RESULTS).glob("*")) if file not in kept)
+    if more or not (place / RESULT).exists():
+        has = f"has {more[0]} in it" if more else f"has no {RESULT}"
+        raise UserError(
+            f"{place} is not a kept run: it {has}, and would be replaced as a whole; move it away, or choose "
+            "another collection"
+        )
+
+
+def _refuse_another_page(directory: Path) -> None:
+    """Refuse a directory whose page is somebody else's."""
+    page = directory / _PAGE
+    if page.exists() and not _text(page).startswith(_INTRODUCTION.partition("\n")[0]):
+        raise UserError(f"{page} is not a page of results, and would be replaced; choose another directory")
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_text(file)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {error}; expected a text in UTF-8") from None
 
 
 def make_page(directory: Path, check: bool = False) -> Path:
     """Write the page of a directory and its pictures; with `check` refuse what the files do not give."""
     command = f"fewset results {directory}"
+    _refuse_another_page(directory)
     pictures: Pictures = {}
     page = results_page(directory, pictures)
     for place, rows in pictures.items():
         if not check:
             figure = training_figure(compare_results(rows))
             assert figure is not None, "there are curves"
-            write_bytes(directory / place, png(figure))
+            write_bytes(inside(directory, place), png(figure))
         elif not (directory / place).exists():
             raise UserError(f"{directory / place} is not there; make it anew with `{command}`")
     return write_page(directory / _PAGE, page, command, check=check)
@@ -135,7 +174,7 @@ def _section(group: Path, pictures: Pictures) -> str:
         shown += protocol
     parts += ["### How each number was made\n", markdown_text(_origins(shown))]
     if (group / _NOTES).exists():
-        notes = (group / _NOTES).read_text(encoding="utf-8").strip()
+        notes = _text(group / _NOTES).strip()
         parts += ["### What differs, and why\n", f"{notes}\n"]
     return "\n".join(parts)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from fewset.classify.measure.measurement import Figure, Measurement, PlannedSet, read_measurement, read_plan
 from fewset.report.tables import Column, Estimate, Table, Value, escape_markdown, markdown_text
 from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_text
+from fewset.runtime.files import page_beside, write_text
 from fewset.tasks.scores import Difference
 
 _INTRODUCTION = """# How good the classifier is
@@ -41,7 +41,7 @@ _MOST_BEHIND = 0.003
 
 def write_measured_page(plan: Path, directory: Path) -> Path:
     """Write the page beside the directory of the files."""
-    page = directory.absolute().with_suffix(".md")
+    page = page_beside(directory)
     write_text(page, measured_page(plan, directory))
     return page
 

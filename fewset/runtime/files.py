@@ -104,20 +104,22 @@ def replacing_directory(path: Path) -> Iterator[Path]:
         _make_parent(path)
         clear_all(path.parent)
         temporary = partial_path(path)
+        old = old_path(temporary)
         temporary.mkdir()
         try:
             yield temporary
             for file in temporary.rglob("*"):
                 sync(file)
             sync(temporary)
-            old = old_path(temporary)
             if os.path.lexists(path):  # a link to one goes, not what it leads to
                 path.replace(old)
             temporary.replace(path)
             sync(path.parent)
+        finally:  # Ctrl-C may come between any two of these lines
             with suppress(OSError):
+                if os.path.lexists(old) and not os.path.lexists(path):
+                    old.replace(path)
                 remove(old)
-        finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
@@ -153,6 +155,14 @@ def write_page(path: Path, text: str, command: str, *, check: bool = False) -> P
     elif not path.exists() or read_text(path) != text:
         raise UserError(f"{path} is not what the files give; make it anew with `{command}`")
     return path
+
+
+def page_beside(directory: Path) -> Path:
+    """Where the page about the files of a directory is: under its name, beside it."""
+    absolute = directory.absolute()
+    if not absolute.name:
+        raise UserError(f"{directory} has no name and nothing beside it; choose another directory")
+    return absolute.with_name(f"{absolute.name}.md")
 
 
 def write_json(path: Path, value: Any) -> None:

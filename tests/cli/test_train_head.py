@@ -26,6 +26,15 @@ def test_from_tables_to_scalars(tmp_path: Path) -> None:
     assert (record["seed"], record["steps"]) == (3, 10)
     assert parse(Scalars, record["scalars"]) != Scalars()
     assert "cannot be read" in fail("train-head", tmp_path / "none.npz", "-o", out)
+    table = tmp_path / "birds.npz"
+    assert "birds.npz is read and cannot be written" in fail("train-head", table, "-o", table)
+
+
+def test_what_is_read_is_not_replaced_by_what_a_background_gains(tmp_path: Path) -> None:
+    source, photo = tmp_path / "photos.zip", tmp_path / "0.png"
+    source.touch()
+    assert "photos.zip is read" in fail("measure-gain", "folder", source, "-o", source)
+    assert "0.png has the name of a photo" in fail("measure-gain", "folder", source, "-o", photo)
 
 
 def test_what_a_background_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

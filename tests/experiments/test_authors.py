@@ -10,6 +10,7 @@ import os
 import pickle
 import re
 import warnings
+import zipfile
 from argparse import Namespace
 from collections import OrderedDict
 from collections.abc import Callable
@@ -596,11 +597,39 @@ def test_numbers_that_are_not_finite_are_refused_by_name(tmp_path: Path, number:
         torch.zeros(3, device="meta"),
         torch.zeros(3).to_sparse(),
         torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8),
+        torch.zeros(3, dtype=torch.complex64),
+        torch.zeros(3).to(torch.float8_e4m3fn),
     ],
 )
 def test_tensors_that_are_not_plain_are_refused(tmp_path: Path, value: Tensor) -> None:
     path = save(tmp_path, {"encoder.encoder.0.0.bias": value})
     assert "expected plain numbers" in refusal(path)
+
+
+def test_a_number_too_large_for_single_precision_is_refused(tmp_path: Path) -> None:
+    state = parameters("FEAT")
+    state["slf_attn.fc.bias"] = state["slf_attn.fc.bias"].double()
+    state["slf_attn.fc.bias"][5] = 1e300
+    assert "not finite in slf_attn.fc.bias" in refusal(save(tmp_path, state))
+
+
+def test_a_file_that_grows_in_memory_is_refused_before_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, packed = save(tmp_path, {"weight": torch.zeros(2**21)}), tmp_path / "packed.pth"
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for member in old.infolist():
+            new.writestr(member.filename, old.read(member))
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was loaded"))
+    assert "PyTorch saves no such file" in refusal(packed)
+
+
+def test_many_names_that_do_not_fit_are_told_briefly(tmp_path: Path) -> None:
+    state = parameters("FEAT") | {f"unknown.{number}": torch.zeros(1) for number in range(20_000)}
+    message = refusal(save(tmp_path, state))
+    assert "unexpected unknown.0" in message
+    assert "and 19,900 more" in message
+    assert len(message) < 10_000
 
 
 def test_denormal_numbers_become_zero(tmp_path: Path) -> None:

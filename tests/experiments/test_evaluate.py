@@ -30,6 +30,7 @@ from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.command_line import fail, succeed
+from tests.helpers.tiny_set import spoiled_copy
 
 pytestmark = pytest.mark.usefixtures("tiny_set")
 
@@ -429,3 +430,17 @@ def test_a_recorded_command_does_not_tell_whose_machine_it_was(
     ]
     monkeypatch.setattr("sys.argv", ["/home/ann/.venv/bin/fewset", *words])
     assert command_line() == "fewset eval '../runs/a b' --data=set --set train.init=pre -5/3"
+
+
+def test_another_set_of_the_same_name_has_a_result_of_its_own(tmp_path: Path, run: Path) -> None:
+    own, images = (run / "result.json").read_bytes(), open_set("tiny")
+    spoiled_copy(images, "spoiled", np.arange(0, len(images.labels), 2))
+    other = tmp_path / "elsewhere" / "tiny"
+    other.parent.mkdir()
+    set_path("spoiled").rename(other)
+    succeed("eval", run, "--data", other)
+    assert (run / "result.json").read_bytes() == own
+    (file,) = (run / "results").glob("tiny-*-test-*.json")
+    assert read_result(file).data_digest not in (None, images.digest)
+    succeed("eval", run, "--data", "tiny")
+    assert len(list((run / "results").glob("*.json"))) == 1

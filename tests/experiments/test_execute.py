@@ -105,6 +105,15 @@ def never(*_: object, **__: object) -> None:
     raise AssertionError("a finished run needs none of this")
 
 
+@pytest.mark.parametrize("source", ["pre", "pre/model.safetensors"])
+def test_a_run_that_reads_itself_is_not_begun_anew(source: str, runs: Path) -> None:
+    before = {path: path.read_bytes() for path in (runs / "pre").rglob("*") if path.is_file()}
+    for changes in ({"init": str(runs / source)}, {"teachers": [source.partition("/")[0]]}):
+        with pytest.raises(UserError, match="pre would learn from itself; name the new run"):
+            execute(recipe(PRETRAIN, **changes), "pretrain", runs / "pre", force=True)
+    assert before == {path: path.read_bytes() for path in (runs / "pre").rglob("*") if path.is_file()}
+
+
 def test_resuming_a_finished_run_does_nothing(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def written() -> dict[Path, int]:
         return {file: file.stat().st_mtime_ns for file in (runs / "pre").rglob("*")}

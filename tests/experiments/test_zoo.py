@@ -133,7 +133,7 @@ def test_a_run_beside_comes_before_a_released_model(made: Path) -> None:
 @pytest.mark.usefixtures("made")
 def test_what_training_cannot_start_from() -> None:
     itself = fail("pretrain", "strokes/pretrain", *options([*PRETRAIN, "pretrain.init=strokes-pretrain"]))
-    assert "would start from itself; name the new run" in itself
+    assert "would learn from itself; name the new run" in itself
     absent = fail("train", "strokes/feat", *options([*TRAIN, "train.init=strokes-pretrained"]))
     assert "no such released model (strokes-feat, strokes-pretrain)" in absent
     assert "holds out items" in fail("train", "strokes/feat", *options([*TRAIN, "data.hold_out=0.25"]))

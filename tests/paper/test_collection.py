@@ -1,5 +1,7 @@
 import json
+import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,61 @@ def test_trainings_are_shown_epoch_by_epoch(tmp_path: Path, make_run: MakeRun) -
     picture.unlink()
     with pytest.raises(UserError, match=r"curves-5way-1shot.png is not there; make it anew"):
         make_page(tmp_path / "kept", check=True)
+
+
+def test_what_is_no_kept_run_is_not_lost(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("feat", data="strokes")
+    kept = tmp_path / "kept"
+    keep([run], kept)
+    keep([run], kept)  # an earlier one is replaced
+    (kept / "strokes" / "feat" / "notes.txt").write_text("mine")
+    for source in (run, kept / "strokes" / "feat"):
+        with pytest.raises(UserError, match=r"feat is not a kept run: it has notes.txt in it"):
+            keep([source], kept)
+    assert (kept / "strokes" / "feat" / "notes.txt").read_text() == "mine"
+    shutil.copytree(run, tmp_path / "again")
+    with pytest.raises(UserError, match="are both called feat; train one of them with --set name=NAME"):
+        keep([run, tmp_path / "again"], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_page_of_somebody_else_is_not_replaced(tmp_path: Path, make_run: MakeRun) -> None:
+    (tmp_path / "README.md").write_text("# Mine\n")
+    with pytest.raises(UserError, match=r"README.md is not a page of results, and would be replaced"):
+        keep([make_run("feat")], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "runs"]
+
+
+def test_only_regular_files_of_a_run_and_a_collection_are_read(tmp_path: Path, make_run: MakeRun) -> None:
+    run, kept = make_run("feat", data="strokes"), tmp_path / "kept"
+    (run / "odd.npy").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"odd.npy is a link"):
+        keep([run], kept)
+    (run / "odd.npy").unlink()
+    os.mkfifo(run / "odd.npy")
+    with pytest.raises((UserError, OSError), match=r"odd.npy is not a regular file"):
+        keep([run], kept)
+    (run / "odd.npy").unlink()
+    keep([run], kept)
+    notes = kept / "strokes" / "notes.md"
+    os.mkfifo(notes)
+    with pytest.raises(UserError, match=r"notes.md cannot be read: .*pipe"):
+        make_page(kept)
+    notes.unlink()
+    notes.write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"notes.md cannot be read: .*expected a text in UTF-8"):
+        make_page(kept)
+
+
+def test_pictures_stay_in_the_collection(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("feat", data="strokes")
+    (run / "recipe.toml").write_text('name = "feat"\n[train]\nepochs = 2\n')
+    keep([run], tmp_path / "kept")
+    (tmp_path / "kept" / "strokes").rename(tmp_path / "elsewhere")
+    (tmp_path / "kept" / "strokes").symlink_to("../elsewhere")
+    with pytest.raises(UserError, match="strokes is a link"):
+        make_page(tmp_path / "kept")
+    assert not list((tmp_path / "elsewhere").glob("*.png"))
 
 
 def test_an_empty_collection_is_refused(tmp_path: Path) -> None:

@@ -113,6 +113,14 @@ def test_words_and_bars_are_those_of_the_plan(plan: Path) -> None:
         measured_page(plan, plan.parent)
 
 
+def test_the_page_has_the_whole_name_of_its_folder(plan: Path) -> None:
+    write_measurement(measurement(plan), plan.parent / "many.json")
+    folder = plan.parent.rename(plan.parent.with_name("v1.0"))
+    assert write_measured_page(folder / plan.name, folder).name == "v1.0.md"
+    with pytest.raises(UserError, match="has no name and nothing beside it"):
+        write_measured_page(folder / plan.name, Path("/"))
+
+
 def test_a_bar_for_nothing_is_refused(plan: Path) -> None:
     write_measurement(measurement(plan), plan.parent / "many.json")
     plan.write_text(PLAN.replace("5-way 1-shot", "7-way 1-shot"))

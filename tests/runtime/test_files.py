@@ -150,3 +150,26 @@ def test_nothing_is_made_in_a_new_folder_of_the_devices() -> None:
     with pytest.raises(UserError, match="choose another name"), replacing(Path("/dev/fewset/was/here")):
         pass
     assert not Path("/dev/fewset").exists()
+
+
+@pytest.mark.parametrize("moment", ["between", "after"])
+def test_ctrl_c_while_a_directory_is_replaced_leaves_one_of_the_two(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "old").touch()
+    usual, moves = Path.replace, []
+
+    def replace(path: Path, target: Path) -> Path:
+        moved = usual(path, target)
+        moves.append(path)
+        if len(moves) == (1 if moment == "between" else 2):
+            raise KeyboardInterrupt
+        return moved
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(KeyboardInterrupt), replacing_directory(place) as new:
+        (new / "new").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["place"]
+    assert [path.name for path in place.iterdir()] == ["old" if moment == "between" else "new"]

@@ -20,6 +20,7 @@ from fewset.runtime.zips import open_member, open_zip
 _HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 SUFFIXES = (*_HDF5_SUFFIXES, ".npz")
 _LARGEST_COLUMN = 2**30
+_LARGEST_CHUNK = 2**26
 _PACKED, _SMALL = 1100, 2**20  # no compression is better than about 1,000 to 1; nor is a small array a danger
 _DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, MemoryError)
 
@@ -46,6 +47,11 @@ class _Hdf5:
             stored = dataset.id.get_storage_size()
             if dataset.nbytes > _PACKED * stored + _SMALL:
                 raise ValueError(f"it claims {dataset.nbytes:,} bytes, the file has {stored:,} of them")
+            piece = prod(dataset.chunks or ()) * dataset.dtype.itemsize  # which is read as a whole
+            if dataset.chunks and piece > max(2 * dataset.nbytes, _LARGEST_CHUNK):
+                raise ValueError(f"it has {dataset.nbytes:,} bytes in pieces of {piece:,}")
+            if h5py.check_enum_dtype(dataset.dtype) is not None:
+                raise TypeError("its values are names of an enumeration; write them as text or as numbers")
             return dataset.shape or (), dataset.dtype
 
     def read(self, key: str) -> np.ndarray:

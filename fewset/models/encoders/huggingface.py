@@ -5,6 +5,7 @@ no code of a model is run. `preprocessor_config.json` is read here, as some mode
 torchvision.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from fewset.runtime.reading import read_json
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
 _DEEPEST = 1000  # layers
+_ELSEWHERE = {"transformers_weights", "use_pretrained_backbone"}
 _STEPS = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"}
 _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt crops nothing
 
@@ -130,7 +132,7 @@ def _weights(path: Path) -> list[Path]:
             f"there is no directory {path}, and fewset downloads nothing: with `hf download {path} "
             "--local-dir DIR` it can be fetched from the Hub, then name hf:DIR"
         )
-    weights = sorted(path.glob(_WEIGHTS))
+    weights = sorted({*path.glob(_WEIGHTS), *_named_in_indexes(path)})
     if not weights:
         pickled = "only pickled ones, which can run code" if list(path.glob("*.bin")) else "none"
         raise UserError(
@@ -140,8 +142,24 @@ def _weights(path: Path) -> list[Path]:
     return weights
 
 
-def _check_depth(path: Path) -> None:
-    """Refuse a network that would take for ever to build; whatever else is wrong, transformers says."""
+def _named_in_indexes(path: Path) -> Iterator[Path]:
+    """The files that large weights are divided into, by the index beside them."""
+    for index in path.glob("*.safetensors.index.json"):
+        try:
+            names = set(dict(read_json(index)["weight_map"]).values())
+        except (KeyError, OSError, TypeError, ValueError) as error:
+            raise UserError(f"{index} is not an index of weights: {error!r}; get it anew") from None
+        for name in names:
+            if not isinstance(name, str) or not name.endswith(".safetensors") or Path(name).name != name:
+                raise UserError(f"{index} names {name!r:.100}, expected .safetensors files in {path}")
+            yield path / name
+
+
+def _check_config(path: Path) -> None:
+    """Refuse a network that would take for ever to build, or weights from elsewhere.
+
+    Whatever else is wrong, transformers says.
+    """
     try:
         tables = [read_json(path / _CONFIG)]
     except (OSError, ValueError):
@@ -150,6 +168,10 @@ def _check_depth(path: Path) -> None:
         for key, value in table.items() if isinstance(table, dict) else ():
             sizes = value if isinstance(value, list) else [value]
             tables += [each for each in sizes if isinstance(each, dict)]
+            if key in _ELSEWHERE and value:
+                raise UserError(
+                    f"{path / _CONFIG}: {key} asks for weights from elsewhere; take another model"
+                )
             most = max((each for each in sizes if isinstance(each, int)), default=0)
             if ("layers" in key or "depth" in key) and most > _DEEPEST:
                 raise UserError(f"{path / _CONFIG}: {key} is {most}, expected at most {_DEEPEST:,}")
@@ -157,10 +179,11 @@ def _check_depth(path: Path) -> None:
 
 def _load(path: Path) -> tuple[Any, bool]:
     """The model, and whether its pooler has weights: a classifier is saved without, it would be random."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when it is imported
     transformers = import_extra("transformers", "hf")
-    _check_depth(path)
+    _check_config(path)
     try:
-        with _silent(transformers.utils.logging):
+        with _silent(transformers.utils.logging), _offline():
             model, report = transformers.AutoModel.from_pretrained(
                 path,
                 dtype=torch.float32,
@@ -193,6 +216,17 @@ def _network(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
         return output.last_hidden_state[:, 0] if pooled is None else pooled.flatten(1)
 
     return embed
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Nothing is asked for on the network, also where others have imported the library before."""
+    constants = import_extra("huggingface_hub", "hf").constants
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 @contextmanager

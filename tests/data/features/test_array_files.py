@@ -82,3 +82,23 @@ def test_zeros_that_are_packed_well_are_read(tmp_path: Path) -> None:
         file.create_dataset("features", data=np.zeros((10**6, 7)), compression="gzip", compression_opts=9)
     with open_arrays(path) as arrays:
         assert arrays.describe("features")[0] == (10**6, 7)
+
+
+def test_a_piece_far_larger_than_its_array_is_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        file.create_dataset(
+            "features", data=SECRET, maxshape=(7, None), chunks=(7, 2**24), compression="gzip"
+        )
+    with open_arrays(tmp_path / "file.h5") as arrays, pytest.raises(UserError, match="in pieces of"):
+        arrays.describe("features")
+
+
+def test_names_of_an_enumeration_are_not_taken_for_their_numbers(tmp_path: Path) -> None:
+    kind = h5py.enum_dtype({"unseen": 0, "seen": 1})
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        file.create_dataset("split", data=np.array([0, 1], dtype=np.int64), dtype=kind)
+    with (
+        open_arrays(tmp_path / "file.h5") as arrays,
+        pytest.raises(UserError, match="an enumeration"),
+    ):
+        arrays.read("split")

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
@@ -132,6 +133,51 @@ def test_a_model_of_random_masks_is_refused(tmp_path: Path) -> None:
     write_json(tmp_path / SETTINGS, {"size": 30, "image_mean": HALF, "image_std": HALF})
     with pytest.raises(UserError, match="gives an image other features each time"):
         find_encoder(f"hf:{tmp_path}")
+
+
+def test_weights_in_any_file_of_an_index_belong_to_the_digest(tmp_path: Path) -> None:
+    path = write_huggingface(tmp_path)
+    whole, part = path / "model.safetensors", path / "part.safetensors"
+    names = load_file(whole)
+    whole.rename(part)
+    index = path / "model.safetensors.index.json"
+    write_json(index, {"metadata": {}, "weight_map": dict.fromkeys(names, part.name)})
+    before = find_encoder(f"hf:{path}").digest
+    save_file({name: value + 1 for name, value in names.items()}, part, metadata={"format": "pt"})
+    assert find_encoder(f"hf:{path}").digest != before
+    for elsewhere in ("../part.safetensors", str(part), "part.bin", 3):
+        write_json(index, {"metadata": {}, "weight_map": dict.fromkeys(names, elsewhere)})
+        with pytest.raises(UserError, match=r"index.json names .*, expected .safetensors files in"):
+            find_encoder(f"hf:{path}")
+    write_json(index, {"weight_map": 3})
+    with pytest.raises(UserError, match="is not an index of weights"):
+        find_encoder(f"hf:{path}")
+
+
+@pytest.mark.parametrize(
+    "asked", [{"transformers_weights": "other.safetensors"}, {"use_pretrained_backbone": True}]
+)
+def test_weights_from_elsewhere_are_refused(asked: dict[str, Any], tmp_path: Path) -> None:
+    path = write_huggingface(tmp_path)
+    config = json.loads((path / "config.json").read_text())
+    write_json(path / "config.json", config | {"backbone_config": asked})
+    with pytest.raises(UserError, match="asks for weights from elsewhere"):
+        find_encoder(f"hf:{path}")
+
+
+def test_nothing_is_asked_for_on_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    usual = transformers.AutoModel.from_pretrained
+
+    def from_pretrained(*words: Any, **options: Any) -> Any:
+        seen.append(huggingface_hub.constants.is_offline_mode())
+        return usual(*words, **options)
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", from_pretrained)
+    find_encoder(f"hf:{write_huggingface(tmp_path)}")
+    assert seen == [True]
+    assert not huggingface_hub.constants.HF_HUB_OFFLINE
 
 
 def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path) -> None:
