@@ -10,7 +10,7 @@ from torch import nn
 
 from fewset.runtime.errors import UserError
 
-_LARGEST = 1e30  # single precision has no number above 3e38, and rates are multiplied
+_LARGEST = 1e35  # single precision has no number above 3e38, and rates are multiplied
 
 
 @dataclass(frozen=True)

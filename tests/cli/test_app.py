@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -283,7 +284,11 @@ def test_ctrl_c_in_a_destructor_is_not_lost(
         time.sleep(20)
 
     monkeypatch.setattr("fewset.report.page.build_report", build_report)
-    assert end("report", "a run", monkeypatch=monkeypatch) == 130
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # the workers of pytest ignore it
+    try:
+        assert end("report", "a run", monkeypatch=monkeypatch) == 130
+    finally:
+        signal.signal(signal.SIGINT, usual)
     assert capsys.readouterr() == ("", "stopped\n")
 
 
