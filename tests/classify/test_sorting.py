@@ -1,5 +1,7 @@
 """Photos into folders: what a stop may leave behind, at any moment."""
 
+import errno
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,24 @@ def test_a_link_is_moved_as_a_link_to_the_same_photo(rows: list[dict[str, object
     assert Path("out/owl/1.jpg").read_text() == "photo 0"
     assert not Path("links/1.jpg").is_symlink()
     assert Path("a/1.jpg").exists()
+
+
+def test_a_full_disk_is_told_by_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photo, target = tmp_path / "photo.png", tmp_path / "target.png"
+    photo.touch()
+
+    def full(source: Path, _: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(source))
+
+    def other_disk(*_: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(shutil, "copy2", full)
+    monkeypatch.setattr(Path, "replace", other_disk)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        move(photo, target)
+    assert caught.value.filename == str(target)
+    assert photo.exists()
 
 
 def test_nothing_goes_through_a_link(rows: list[dict[str, object]]) -> None:

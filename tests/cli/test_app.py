@@ -257,6 +257,16 @@ def test_ctrl_c_while_the_command_line_is_loaded_is_one_line_too(tmp_path: Path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
+def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    leave = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})"
+    program = f"{leave}; from fewset.__main__ import main; main()"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    told = "error: the working directory is gone; change to one that is there\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", told)
+
+
 def test_ctrl_c_that_python_made_another_error_of_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -575,6 +575,13 @@ def test_a_photo_under_two_spellings_is_one(classifier: Path, inbox: Path) -> No
     assert len(read("a.csv")) == 11
 
 
+def test_rows_that_do_not_fit_the_encoder_are_refused(classifier: Path, inbox: Path) -> None:
+    register_encoder("wider")(lambda device: TinyEncoder(dim=97))  # noqa: ARG005
+    message = fail("predict", classifier, inbox, "--encoder", "wider")
+    assert "the classifier is damaged: its rows have" in message
+    assert "fit it anew" in message
+
+
 def test_names_with_brackets_are_shown_as_they_are(photos: Path) -> None:
     names = dict(zip(CLASSES, ("bird [red]", "[/x]", "a :smile: [bold]b"), strict=True))
     rows = (f"{file},{names[file.parent.name]}\n" for file in sorted(photos.rglob("*.png")))
