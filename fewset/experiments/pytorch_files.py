@@ -3,7 +3,6 @@
 import pickle
 import re
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,11 @@ import torch
 from torch import Tensor
 
 from fewset.runtime.errors import UserError
+from fewset.runtime.reading import open_file
+from fewset.runtime.zips import open_zip
 
 _WRAPPERS = ("params", "state_dict")
-_SMALL = 2**20
+_ZIP, _SMALL = b"PK\3\4", 2**20
 _PLAIN = {
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool,
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
@@ -74,11 +75,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _check_packed(path: Path) -> None:
     """Refuse a zip file that would become far larger in memory: PyTorch compresses nothing."""
+    with open_file(path) as file:
+        if file.read(len(_ZIP)) != _ZIP:
+            return  # of PyTorch before 1.6
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path) as archive:
             claimed = sum(member.file_size for member in archive.infolist())
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):  # not a zip file: an older form
-        return
+    except OSError as error:
+        raise UserError(f"{path} is refused: {_reason(error)}; none of it was run") from None
     size = path.stat().st_size
     if claimed > 2 * size + _SMALL:
         raise UserError(
