@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fewset.models.encoders import is_encoder
 from fewset.models.encoders.onnx_file import parts_of, settings_of
-from fewset.runtime.paths import recorded_path
+from fewset.runtime.paths import recorded_path, user_path
 
 _MOST_FILES = 10_000  # of a directory
 
@@ -27,9 +27,10 @@ def name_from_file(name: str, folder: Path) -> str:
     return _joined(family, recorded_path(folder / path)) if path and _exists(folder / path) else name
 
 
-def files_of(name: str | None) -> list[Path]:
+def files_of(name: str) -> list[Path]:
     """The files that an encoder of this name is read from, where it is a file or a directory."""
-    path = _parts(name)[1] if name else None
+    named = _parts(name)[1]
+    path = None if named is None else user_path(named)
     if path is None or not _exists(path):
         return []
     if path.is_dir():

@@ -155,7 +155,7 @@ def predict(
             )
         _print_answers(predictor, paths)
         return
-    read = [classifier, *files_of(predictor.encoder.id), *files_of(encoder), *(plugin or ())]
+    read = [classifier, *files_of(predictor.encoder.id), *(plugin or ())]
     with resumable(f"the same command with --resume goes on from {outputs.journal}"):
         summary = predict_to(predictor, file_digest(classifier), paths, outputs, resume, read)
     _print_summary(summary, outputs)
