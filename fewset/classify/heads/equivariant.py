@@ -92,7 +92,8 @@ def solve(
     second = ((1 - 1 / shots) * (-task @ scalars["mix"]).sigmoid()).view(-1, 1, 1)
     scale = (task @ scalars["scale"]).exp().view(-1, 1, 1)
 
-    share = torch.lerp(*scalars["centring"], (_STEEP * alike).sigmoid())
+    broad, narrow = scalars["centring"].unbind()
+    share = torch.lerp(broad, narrow, (_STEEP * alike).sigmoid())
     shift = share.unsqueeze(1) * middle
     counts = membership.sum(dim=-1, keepdim=True)
     rows = F.normalize(rows - shift.unsqueeze(1), dim=-1) * counts
