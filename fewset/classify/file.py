@@ -216,6 +216,7 @@ def _check_description(description: Description) -> None:
     labels += [label for confusion in trust.confusions for label in (confusion.label, confusion.taken_for)]
     _demand(all(0 <= label < way for label in labels), f"numbers of classes below {way}")
     _demand(0 <= trust.right <= trust.tested <= trust.photos == photos, "as many photos as it has names")
+    _demand(0 < trust.left <= 1, "a share of photos above 0, and 1 at most")
     if trust.groups is not None:
         _demand(bool(trust.groups) == bool(trust.tested), "groups where photos were tested")
         _demand(0 <= trust.groups <= trust.tested, "no more groups than photos")

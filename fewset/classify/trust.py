@@ -12,7 +12,7 @@ from fewset.classify.duplicates import numbered_copies
 from fewset.classify.groups import numbered_groups
 from fewset.classify.heads import ClassifierHead
 from fewset.classify.intervals import Interval, left_out_interval
-from fewset.classify.leave_one_out import left_out_logits
+from fewset.classify.leave_one_out import MOST_FITS, left_out_logits
 from fewset.classify.linear import prepared
 from fewset.classify.rejection import closeness
 from fewset.classify.support import Support
@@ -66,11 +66,14 @@ class Trust:
     """The largest cosine to the others of each photo, left out, that is not the only one of its class."""
     groups: int | None = None
     """How many groups the tested photos are of; None where every photo stands for itself."""
+    left: float = 1.0
+    """The share of the different photos (or groups) of a class, on average over the tested photos, that were
+    there to learn from while one was left out; 1 in files from before it was counted."""
 
     @property
     def interval(self) -> Interval | None:
         """The 95 % interval of the accuracy on new photos like these; None where it cannot be told."""
-        return left_out_interval(self.right, self.tested, self.groups) if self.tested else None
+        return left_out_interval(self.right, self.tested, self.groups, self.left) if self.tested else None
 
     @property
     def in_words(self) -> str:
@@ -97,7 +100,8 @@ def examine(head: ClassifierHead, support: Support) -> Trust:
     tested = _firsts(copies) & testable
     untested = np.flatnonzero(np.bincount(labels[tested], minlength=way) == 0)
 
-    temperature = left_out_temperature(logits[tested], labels[tested])
+    groups = len(np.unique(together[tested])) if any(support.groups) else None
+    temperature = left_out_temperature(logits[tested], labels[tested], groups)
     probabilities = softmax(logits / temperature, axis=1)
     answers = logits.argmax(axis=1)
     alone = closeness(support.features, labels).left_out(together)
@@ -112,7 +116,10 @@ def examine(head: ClassifierHead, support: Support) -> Trust:
         weakest=_weakest(labels, probabilities, tested, different, untested),
         temperature=temperature,
         closeness=tuple(alone[~np.isnan(alone)].tolist()),
-        groups=len(np.unique(together[tested])) if any(support.groups) else None,
+        groups=groups,
+        left=float(1 - (1 / np.minimum(different, MOST_FITS))[labels[tested]].mean())
+        if tested.any()
+        else 1.0,
     )
 
 

@@ -40,6 +40,41 @@ def train_head(
     echo(f"written: {out}")
 
 
+@commands.command("head-table")
+def head_table(
+    kind: Annotated[str, typer.Argument(help="The layout of the source, as for `fewset data import`.")],
+    source: Annotated[Path, typer.Argument(help="A directory or zip file.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The table of features, .npz.")],
+    split: Annotated[str | None, typer.Option(help="Only the classes of that split.")] = None,
+    most: Annotated[int | None, counted("Images of each class at most, the first by name.")] = None,
+    drawn: Annotated[
+        bool, typer.Option("--drawn", help="Edges in the place of the photographs, like drawings.")
+    ] = False,
+    encoder: Annotated[str, typer.Option(help="What turns the images into features.")] = "auto",
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Make a table of features for `fewset train-head` of an image set, as the classifier embeds photos.
+
+    Example: `fewset head-table cub cub.zip --split train --most 15 --drawn -o cub-train-drawn.npz`
+    """
+    start(plugin)
+    from fewset.classify.encoder_place import files_of
+    from fewset.classify.head_training import Domain, write_domain
+    from fewset.classify.measure.embedded import SetSource, embedded_set
+    from fewset.classify.photos import check_no_photo
+    from fewset.experiments.run_encoder import load_encoder
+    from fewset.runtime.files import check_output
+
+    check_output(out, [source, *files_of(encoder), *(plugin or ())])
+    check_no_photo(out)
+    where = SetSource(kind, source, split, most=most, drawn=drawn)
+    items = embedded_set(where, load_encoder(encoder, device))
+    write_domain(Domain(items.features, items.labels), out)
+    rows, dim = items.features.shape
+    echo(f"{out}: {rows:,} rows of {dim:,} numbers, {len(items.class_names):,} classes")
+
+
 def _tell(step: int, loss: float) -> None:
     if step % 10 == 9:
         echo(f"step {step + 1}: {loss:.4f} of the loss of ridge at the best scale for each kind of task")

@@ -146,9 +146,10 @@ def _trust_table(measured: Sequence[Measurement]) -> Table:
         ),
         (
             "Probabilities of all tasks together are put into 15 bins of equal width. The accuracy that the "
-            "interval has to hold, and that leave-one-out is compared with, is that on the queries. Photos "
-            "of other classes are of as many classes as the task has; the threshold is meant to turn 5 % of "
-            "the own photos away.",
+            "interval has to hold, and that leave-one-out is compared with, is that on the queries; the "
+            "interval allows for the photos that leave-one-out has not to learn from. Photos of other "
+            "classes are of as many classes as the task has; the threshold is meant to turn 5 % of the own "
+            "photos away.",
         ),
     )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.groups import group_names, numbered_groups
-from fewset.classify.intervals import wilson
+from fewset.classify.intervals import left_out_interval
 from fewset.classify.web.workbench import Workbench
 from fewset.runtime.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
@@ -56,7 +56,8 @@ def test_leave_one_group_out_is_that_of_new_fits(head: str) -> None:
         right += int((refitted.predict(X[out]) == y[out]).sum())
     trust = FewShotClassifier(head=head).fit(X, y, groups).trust_
     assert (trust.tested, trust.right, trust.groups) == (21, right, 11)
-    low, high = wilson(right / 21 * 5.5, 5.5)
+    assert 2 / 3 <= trust.left <= 3 / 4  # 3 or 4 groups a class
+    low, high = left_out_interval(right, 21, 11, trust.left)
     assert trust.in_words == f"21 photos of 11 groups: between {100 * low:.0f} % and {100 * high:.0f} %"
 
 

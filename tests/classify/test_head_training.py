@@ -6,7 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.classify.head_training import Domain, read_domain, train_equivariant, write_scalars
+from fewset.classify.head_training import (
+    Domain,
+    read_domain,
+    train_equivariant,
+    write_domain,
+    write_scalars,
+)
 from fewset.classify.heads.equivariant import Scalars
 from fewset.runtime.errors import UserError
 from tests.helpers.backgrounds import domain_rows
@@ -29,12 +35,13 @@ def test_the_same_seed_gives_the_same_scalars() -> None:
 
 
 def test_from_files_to_a_file(tmp_path: Path) -> None:
-    np.savez(tmp_path / "objects.npz", features=DOMAINS[0].features, labels=DOMAINS[0].labels)
+    write_domain(DOMAINS[0], tmp_path / "objects.npz")
     domain = read_domain(tmp_path / "objects.npz")
     np.testing.assert_array_equal(domain.features, DOMAINS[0].features)
+    np.testing.assert_array_equal(domain.labels, DOMAINS[0].labels)
     write_scalars(Scalars(), [tmp_path / "objects.npz"], 5, 7, tmp_path / "scalars.json")
     record = json.loads((tmp_path / "scalars.json").read_text())
-    assert record["scalars"]["centring"] == Scalars().centring
+    assert record["scalars"]["centring"] == list(Scalars().centring)
     assert (record["seed"], record["steps"], list(record["tables"])) == (5, 7, ["objects.npz"])
 
 

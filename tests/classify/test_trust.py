@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 
 from fewset.classify.card import model_card, summary
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.intervals import wilson
+from fewset.classify.intervals import CURVE, left_out_interval, wilson
 from fewset.classify.temperature import left_out_temperature
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
@@ -40,8 +40,23 @@ def test_leave_one_out_accuracy_is_that_of_new_fits() -> None:
     assert 0 < right < 15
     wrong = sum(confusion.photos for confusion in trust.confusions)
     assert wrong == 15 - right
-    low, high = wilson(right / 2, 15 / 2)
+    assert trust.left == pytest.approx((5 * 4 / 5 + 4 * 3 / 4 + 6 * 5 / 6) / 15)
+    low, high = wilson((1 - (1 - right / 15) * trust.left**CURVE) * 15 / 2, 15 / 2)
     assert trust.in_words == f"15 photos: between {100 * low:.0f} % and {100 * high:.0f} %"
+
+
+def test_with_all_photos_errors_are_fewer_than_with_some_left_out() -> None:
+    plain, more = left_out_interval(15, 20), left_out_interval(15, 20, left=0.5)
+    assert plain == wilson(7.5, 10)
+    assert more == pytest.approx(wilson(10 * (1 - 0.25 * 0.5**CURVE), 10))
+    assert plain.low < more.low
+    assert left_out_interval(20, 20, left=0.5) == left_out_interval(20, 20)
+    assert left_out_interval(15, 20, 10, 0.5) == pytest.approx(wilson(5 * (1 - 0.25 * 0.5**CURVE), 5))
+
+
+def test_a_class_with_many_photos_has_several_left_out_at_a_time() -> None:
+    trust = FewShotClassifier().fit(*labelled_rows(3, (50, 50), dim=5)).trust_
+    assert trust.left == pytest.approx(19 / 20)
 
 
 @pytest.mark.parametrize("shots", [1, 2])
@@ -109,13 +124,27 @@ def test_temperature_is_the_most_likely_one_held_towards_1() -> None:
         return total
 
     for caution in ((0.0, 0.0), (2.0, 0.0), (50.0, 0.0), (0.0, 3.0), (1.0, 0.1), (50.0, 30.0)):
-        found = left_out_temperature(logits, labels, *caution)
+        found = left_out_temperature(logits, labels, None, *caution)
         assert all(loss(found, *caution) <= loss(found * factor, *caution) for factor in (0.98, 1.02))
-    assert left_out_temperature(logits, labels, 1e9) == pytest.approx(1, abs=1e-3)
-    assert left_out_temperature(logits, labels, 0, 30) > 1.2 * left_out_temperature(logits, labels, 0, 0)
+    assert left_out_temperature(logits, labels, None, 1e9) == pytest.approx(1, abs=1e-3)
+    doubtful, sure = (left_out_temperature(logits, labels, None, 0, doubt) for doubt in (30, 0))
+    assert doubtful > 1.2 * sure
     assert left_out_temperature(logits[:0], labels[:0]) == 1
     perfect = 3 * np.eye(5)[labels]
     assert 0.1 < left_out_temperature(perfect[:7], labels[:7]) < 1  # and not 0
+
+
+def test_groups_are_the_evidence_for_the_temperature() -> None:
+    """Four of each photo, said to be groups, count as one of each would, but for where the prior is."""
+    generator = np.random.default_rng(1)
+    labels = generator.integers(0, 5, size=17)
+    logits = 3 * (np.eye(5)[labels] + generator.normal(scale=0.6, size=(17, 5)))
+    four, fourfold = np.tile(logits, (4, 1)), np.tile(labels, 4)
+    alone = left_out_temperature(logits, labels, None, 0)
+    assert left_out_temperature(four, fourfold, 17, 0) == pytest.approx(alone, rel=1e-3)
+    assert left_out_temperature(logits, labels, 17) == left_out_temperature(logits, labels)
+    assert left_out_temperature(four, fourfold, 17, 1e9) == pytest.approx(16, rel=1e-3)
+    assert left_out_temperature(logits[:0], labels[:0], 0) == 1
 
 
 def test_the_card_says_it_all_and_shows_names_as_they_are() -> None:

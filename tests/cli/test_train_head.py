@@ -30,6 +30,25 @@ def test_from_tables_to_scalars(tmp_path: Path) -> None:
     assert "birds.npz is read and cannot be written" in fail("train-head", table, "-o", table)
 
 
+def test_from_photos_to_a_table_and_to_scalars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_encoder, "load_encoder", lambda *_: TinyEncoder())
+    photos = write_many_classes(tmp_path / "photos" / "train", 6, 9).parent
+    plain, drawn, scalars = (tmp_path / name for name in ("plain.npz", "drawn.npz", "scalars.json"))
+    words = ("head-table", "folder", photos, "--split", "train", "--most", 7)
+    assert "plain.npz: 42 rows of" in succeed(*words, "-o", plain)
+    succeed(*words, "--drawn", "-o", drawn)
+    tables = [np.load(file) for file in (plain, drawn)]
+    assert all(table["labels"].tolist() == np.repeat(np.arange(6), 7).tolist() for table in tables)
+    assert (tables[0]["features"] != tables[1]["features"]).any()
+    first = plain.read_bytes()
+    succeed(*words, "-o", plain)
+    assert plain.read_bytes() == first
+    succeed("train-head", plain, drawn, "-o", scalars, "--steps", 1)
+    assert list(json.loads(scalars.read_text())["tables"]) == ["plain.npz", "drawn.npz"]
+    assert "photos is read and cannot be written" in fail(*words, "-o", photos)
+    assert "'x'" in fail("head-table", "folder", photos, "--split", "x", "-o", plain)
+
+
 def test_what_is_read_is_not_replaced_by_what_a_background_gains(tmp_path: Path) -> None:
     source, photo = tmp_path / "photos.zip", tmp_path / "0.png"
     source.touch()

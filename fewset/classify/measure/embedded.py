@@ -7,6 +7,7 @@ The images come straight from the source, whole (or the whole of their box), not
 import hashlib
 import json
 from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from fewset.classify.learned import EncoderStamp
 from fewset.classify.photo_rows import photo_rows
 from fewset.classify.photos import Photo, Pixels
 from fewset.data.images.decoding import BadImage, decode_photo
+from fewset.data.images.edge_drawing import edge_drawing
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.sources import Source, open_source
 from fewset.data.manifest import home
@@ -47,23 +49,27 @@ class EmbeddedSet:
 class SetSource:
     """Where the images are: a directory or zip file in the layout `kind` of `fewset data import`.
 
-    With `split`, only the images of that split, which the source must name; with `domain`, of that domain.
+    With `split`, only the images of that split, which the source must name; with `domain`, of that domain;
+    with `most`, only so many of each class, the first by name. `drawn`, their edges are embedded in the place
+    of the photographs.
     """
 
     kind: str
     source: Path
     split: str | None = None
     domain: str | None = None
+    most: int | None = None
+    drawn: bool = False
 
 
 def embedded_set(where: SetSource, encoder: Encoder) -> EmbeddedSet:
     """The rows of a set; kept in `home() / "embeddings"` for the next time, for these images and encoder."""
     with open_source(where.source) as source:
         entries = _chosen(where, IMPORTERS[where.kind].entries(source))
-        digest = _digest(source, entries)
+        digest = _digest(source, entries, where.drawn)
         file = home() / "embeddings" / f"{digest[:16]}-{encoder.digest[:16]}.safetensors"
         if not file.exists():
-            _embed(source, entries, encoder, file)
+            _embed(source, entries, encoder, where.drawn, file)
         features, fingerprints = _kept(file)
     class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
     return EmbeddedSet(
@@ -94,7 +100,9 @@ def _chosen(where: SetSource, entries: list[Entry]) -> list[Entry]:
         entries = [entry for entry in entries if wanted in (None, getattr(entry, name))]
     if any(entry.quarter_turns for entry in entries):
         raise UserError(f"the layout {where.kind} turns its images, which is not for photos; take another")
-    return sorted(entries, key=lambda entry: (entry.class_name, entry.file))
+    entries = sorted(entries, key=lambda entry: (entry.class_name, entry.file))
+    classes = groupby(entries, key=lambda entry: entry.class_name)
+    return [entry for _, those in classes for entry in islice(those, where.most)]
 
 
 def _shared_origins(entries: list[Entry]) -> Int64[np.ndarray, "n"] | None:
@@ -103,9 +111,9 @@ def _shared_origins(entries: list[Entry]) -> Int64[np.ndarray, "n"] | None:
     return numbers if len(names) < len(entries) else None
 
 
-def _digest(source: Source, entries: list[Entry]) -> str:
+def _digest(source: Source, entries: list[Entry], drawn: bool) -> str:
     """Of all that the rows and their labels depend on."""
-    state = hashlib.sha256()
+    state = hashlib.sha256(b"drawn" if drawn else b"")
     for entry in entries:
         data = np.ascontiguousarray(entry.read()).data if entry.read else source.read(entry.file)
         described = (entry.file, entry.class_name, entry.origin, entry.box, hashlib.sha256(data).hexdigest())
@@ -113,8 +121,8 @@ def _digest(source: Source, entries: list[Entry]) -> str:
     return state.hexdigest()
 
 
-def _embed(source: Source, entries: list[Entry], encoder: Encoder, file: Path) -> None:
-    photos = [_photo(source, entry, encoder.input_size) for entry in entries]
+def _embed(source: Source, entries: list[Entry], encoder: Encoder, drawn: bool, file: Path) -> None:
+    photos = [_photo(source, entry, encoder.input_size, drawn) for entry in entries]
     features = np.empty((len(photos), encoder.dim), dtype=np.float32)
     fingerprints = np.empty(len(photos), dtype=np.uint64)
     with progress(f"embedding {source.path.name}", len(photos)) as advance:
@@ -127,13 +135,14 @@ def _embed(source: Source, entries: list[Entry], encoder: Encoder, file: Path) -
         save_file({"features": features, "fingerprints": fingerprints}, temporary)
 
 
-def _photo(source: Source, entry: Entry, size: int) -> Photo:
+def _photo(source: Source, entry: Entry, size: int, drawn: bool) -> Photo:
     def read() -> Pixels:
         data = entry.read() if entry.read else source.read(entry.file)
-        if entry.box is None:
+        if entry.box is None and not drawn:
             return data
         try:
-            return decode_photo(data, size, entry.box)
+            image = decode_photo(data, size, entry.box)
+            return edge_drawing(image) if drawn else image
         except BadImage as error:
             raise OSError(str(error)) from error
 

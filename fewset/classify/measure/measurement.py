@@ -42,7 +42,8 @@ class PlannedSet:
     """A set of a plan.
 
     `query` is how many queries a class has at most; without it, 15 for the accuracy and 100 for the trust
-    figures. `bars` are what it should reach, in percent, by the name of a cell or trust figure.
+    figures, which `trust_query` sets alone. `bars` are what it should reach, in percent, by the name of a
+    cell or trust figure.
     """
 
     name: str
@@ -52,13 +53,14 @@ class PlannedSet:
     split: str | None = None
     domain: str | None = None
     query: int | None = None
+    trust_query: int | None = None
     notes: tuple[str, ...] = ()
     bars: dict[str, float] = field(default_factory=dict)
 
     @property
     def images(self) -> tuple[str | int | None, ...]:
         """What decides on the images and the queries."""
-        return self.kind, self.source, self.split, self.domain, self.query
+        return self.kind, self.source, self.split, self.domain, self.query, self.trust_query
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def measure_set(
         spec = task_spec(items, way, shot, min(count, tasks or count), seed, most)
         cells.append(measure_cell(items, spec))
         echo(f"{planned.name}: {cells[-1].name}, {time.monotonic() - begin:.0f} s")
-    most = planned.query or TRUST_QUERIES
+    most = planned.trust_query or planned.query or TRUST_QUERIES
     spec = task_spec(items, 5, 5, min(TRUST_TASKS, tasks or TRUST_TASKS), seed, most)
     trust = _trust(items, spec)
     return Measurement(

@@ -1,6 +1,7 @@
 """The equivariant head against a loop in NumPy, and its logistic regression against scikit-learn's."""
 
 import json
+from dataclasses import replace
 from math import exp, log, sqrt
 
 import numpy as np
@@ -8,12 +9,19 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from fewset.classify.heads.equivariant import SHIPPED, STEPS, EquivariantHead, Scalars, shipped_scalars
-from fewset.models.regression import episode_membership, logistic_regression, membership
+from fewset.classify.heads.equivariant import (
+    SHIPPED,
+    STEPS,
+    EquivariantHead,
+    Scalars,
+    alikeness,
+    shipped_scalars,
+)
+from fewset.models.regression import class_means, episode_membership, logistic_regression, membership
 from tests.helpers.classifier_tasks import SHOTS, answers, prepare, task, unit
 
 ODD = Scalars(
-    centring=0.83,
+    centring=(0.93, 0.71),
     penalty=1.7,
     strength=(0.2, 0.3, -0.1, -0.6),
     mix=(0.3, -0.2, 0.4, 0.5),
@@ -53,23 +61,25 @@ def naive(scalars: Scalars, rows: np.ndarray, labels: np.ndarray, query: np.ndar
     counts = np.bincount(labels)
     shots = counts.mean()
     rows, query = (np.array([unit(np.sqrt(row)) for row in part]) for part in (rows, query))
-    centre = np.mean([rows[labels == label].mean(axis=0) for label in range(way)], axis=0)
-    described = (1, log(way / 10), log(shots / 3), (centre**2).sum() - 0.5)
+    means = [rows[labels == label].mean(axis=0) for label in range(way)]
+    centre = np.mean(means, axis=0)
+    alike = np.mean([means[one] @ means[two] for one in range(way) for two in range(one)]) - 0.5
+    described = (1, log(way / 10), log(shots / 3), alike)
 
     def value(name: str) -> float:
         return sum(weight * part for weight, part in zip(getattr(scalars, name), described, strict=True))
 
-    rows, query = (
-        np.array([unit(row - scalars.centring * centre) for row in part]) for part in (rows, query)
-    )
+    broad, narrow = scalars.centring
+    share = broad + (narrow - broad) / (1 + exp(-100 * alike))
+    rows, query = (np.array([unit(row - share * centre) for row in part]) for part in (rows, query))
     strength = exp(value("strength"))
     balance = np.diag(shots / counts[labels])
     inverse = np.linalg.inv(rows.T @ balance @ rows + strength * np.eye(rows.shape[1]))
     regression = inverse @ rows.T @ balance @ np.eye(way)[labels] * (strength + shots / 2) / sqrt(shots)
     logistic = naive_logistic(rows, labels, way, exp(scalars.penalty))
     logistic = logistic / sqrt(np.mean([column @ column for column in logistic.T]))
-    mix = 1 / (1 + exp(-value("mix")))
-    return exp(value("scale")) * (query @ (mix * regression + (1 - mix) * logistic))
+    second = (1 - 1 / shots) * (1 - 1 / (1 + exp(-value("mix"))))
+    return exp(value("scale")) * (query @ ((1 - second) * regression + second * logistic))
 
 
 @pytest.mark.parametrize("scalars", [Scalars(), ODD])
@@ -82,6 +92,31 @@ def test_as_the_loop_has_it(scalars: Scalars, shots: tuple[int, ...]) -> None:
         naive(scalars, rows.numpy(), labels.numpy(), query.numpy()),
         atol=1e-10,
     )
+
+
+def test_how_alike_classes_are_hangs_neither_on_the_ways_nor_on_the_shots() -> None:
+    """Rows of a domain: what all share, what a class shares, and the rest, at right angles."""
+    parts = torch.eye(1000, dtype=torch.float64)
+    for way, shot in ((2, 1), (5, 1), (5, 7), (31, 3)):
+        classes = parts[1 : way + 1].repeat_interleave(shot, dim=0)
+        rows = (0.6**0.5 * parts[0] + 0.3**0.5 * classes + 0.1**0.5 * parts[-way * shot :]).unsqueeze(0)
+        members = membership(torch.arange(way).repeat_interleave(shot), way, rows.dtype).unsqueeze(0)
+        assert alikeness(class_means(rows, members)).item() == pytest.approx(0.6)
+
+
+def test_at_one_shot_it_is_a_ridge_regression() -> None:
+    rows, labels, query = task(0, shots=(1, 1, 1, 1))
+    first, second = (
+        answers(EquivariantHead(replace(ODD, mix=mix)), rows, labels, query)
+        for mix in (ODD.mix, (-9.0, 0.0, 0.0, 0.0))
+    )
+    torch.testing.assert_close(first, second)
+    rows, labels, query = task(0, shots=(2, 2, 2, 2))
+    first, second = (
+        answers(EquivariantHead(replace(ODD, mix=mix)), rows, labels, query)
+        for mix in (ODD.mix, (-9.0, 0.0, 0.0, 0.0))
+    )
+    assert (first - second).abs().max() > 0.01
 
 
 @pytest.mark.parametrize("dim", [7, 31])
@@ -125,7 +160,7 @@ def test_from_two_to_a_thousand_classes(way: int) -> None:
 def test_the_shipped_scalars_are_learned_and_few() -> None:
     values = torch.cat([value.reshape(-1) for value in shipped_scalars().tensors().values()])
     assert values.isfinite().all()
-    assert len(values) == 14
+    assert len(values) == 15
     record = json.loads(SHIPPED.read_text())
     assert {"tables", "seed", "steps", "command", "commit", "versions"} <= set(record)
     assert shipped_scalars() != Scalars()

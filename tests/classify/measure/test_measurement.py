@@ -54,6 +54,14 @@ def test_a_measurement_is_what_its_file_gives_back(tmp_path: Path) -> None:
     assert read_measurement(tmp_path / "many.json") == measured
 
 
+def test_queries_of_the_accuracy_and_of_the_trust_figures(tmp_path: Path) -> None:
+    write_many_classes(tmp_path / "photos", 10, 12)
+    for given, expected in (({}, (7, 7)), ({"query": 2}, (2, 2)), ({"query": 2, "trust_query": 5}, (2, 5))):
+        planned = PlannedSet("many", "Many classes", "folder", "photos", **given)
+        measured = measure_set(planned, tmp_path, TinyEncoder(), {"commit": "c0"}, tasks=2)
+        assert (measured.cells[1].query, measured.trust.query) == expected
+
+
 def test_files_that_are_no_measurement_or_plan_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
     with pytest.raises(UserError, match="cannot be read as a plan"):
