@@ -1,16 +1,13 @@
 """The right answers of linear forms by a compiled loop, which looks at each query where it is in the table.
 
-Sums are taken in another order than torch takes them. So scores that are nearer to each other than all the
-rounding of both could be are not told apart here: their task is left to torch.
+The decisions are those of `fewset.evaluation.deciding`: near ties are decided in double precision.
 """
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int
+from jaxtyping import Float32, Int
 
+from fewset.evaluation.near_ties import DOUBLE_ROUNDING, LOST, ROUNDING
 from fewset.runtime.compiling import compiled
-
-_ROUNDING = 1.01 * 2.0**-24  # of each step in single precision, by the number; the lengths are rounded, too
-_LOST = 2.0**-126  # products below this may be 0
 
 
 @compiled("float32(float32[::1], float32[::1])", reorder=True)
@@ -35,34 +32,24 @@ def exact_score(
     return score, size
 
 
-@compiled("int64(float32[::1], float32[:,::1], float32[::1], int64)")
-def sure_answer(
-    row: Float32[np.ndarray, "D"],
-    weights: Float32[np.ndarray, "N D"],
-    offset: Float32[np.ndarray, "N"],
-    wanted: int,
+@compiled("int64(float32[::1], float32[:,::1], float32[::1])")
+def exact_answer(
+    row: Float32[np.ndarray, "D"], weights: Float32[np.ndarray, "N D"], offset: Float32[np.ndarray, "N"]
 ) -> int:
-    """1 where torch is sure to find the wanted class, in whatever order it adds; -1 where it is not; else 0.
-
-    A sum of D products in single precision is off by no more than D rounding errors of their sizes.
-    """
-    steps = len(row) + 4
-    own, own_size = exact_score(row, weights[wanted], offset[wanted])
-    answer = 1
+    """The class with the highest score; of those that are equal in double precision, the first."""
+    best, largest = -np.inf, 0.0
     for label in range(len(weights)):
-        if label != wanted:
-            score, size = exact_score(row, weights[label], offset[label])
-            doubt = steps * (_ROUNDING * (own_size + size) + 2 * _LOST)
-            if own - score < -doubt:
-                return -1
-            if not own - score > doubt:  # or not a number
-                answer = 0
+        score, size = exact_score(row, weights[label], offset[label])
+        best, largest = max(best, score), max(largest, size)
+    answer = 0
+    while exact_score(row, weights[answer], offset[answer])[0] < best - len(row) * DOUBLE_ROUNDING * largest:
+        answer += 1
     return answer
 
 
 @compiled(
-    "void(float32[:,::1], float32[::1], int64[:,::1], int64[:,::1], float32[:,:,::1], float32[:,::1], "
-    "float32[::1], boolean[::1])"
+    "boolean(float32[:,::1], float32[::1], int64[:,::1], int64[:,::1], float32[:,:,::1], float32[:,::1], "
+    "float32[::1])"
 )
 def count_right(
     features: Float32[np.ndarray, "items D"],
@@ -72,34 +59,32 @@ def count_right(
     weights: Float32[np.ndarray, "T N D"],
     offset: Float32[np.ndarray, "T N"],
     right: Float32[np.ndarray, "T"],
-    sure: Bool[np.ndarray, "T"],
-) -> None:
-    """Fill in how many queries of each task are answered rightly, and whether that is sure.
+) -> bool:
+    """Fill in how many queries of each task are answered rightly. `lengths` are those of the rows.
 
-    `lengths` are those of the rows: the sizes of D products add up to |row| |weights| at most. What this
-    does not decide, for two classes that are both summed here and by torch, is looked at more closely.
+    False where numbers are not finite: then nothing is to be taken from it.
     """
     tasks, way, dim = weights.shape
     for task in range(tasks):
         longest, farthest = np.float32(0), np.float32(0)
         for label in range(way):
-            longest = max(longest, product(weights[task, label], weights[task, label]))
-            farthest = max(farthest, abs(offset[task, label]))
+            squared, distance = product(weights[task, label], weights[task, label]), abs(offset[task, label])
+            if not (np.isfinite(squared) and np.isfinite(distance)):
+                return False
+            longest, farthest = max(longest, squared), max(farthest, distance)
         longest = np.sqrt(longest)
-        right[task], sure[task] = 0, True
+        right[task] = 0
         for place, row in enumerate(queries[task]):
             wanted, other = labels[task, place], np.float32(-np.inf)
             own = product(features[row], weights[task, wanted]) - offset[task, wanted]
             for label in range(way):
                 if label != wanted:
-                    score = product(features[row], weights[task, label]) - offset[task, label]
-                    if not (score <= other or np.isnan(other)):  # what is not a number stays
-                        other = score
-            margin = own - other
-            doubt = 4 * (dim + 4) * (_ROUNDING * (longest * lengths[row] + farthest) + _LOST)
-            if margin > doubt:
+                    other = max(other, product(features[row], weights[task, label]) - offset[task, label])
+            doubt = 2 * (dim + 4) * (ROUNDING * (longest * lengths[row] + farthest) + LOST)
+            if not doubt < np.inf:
+                return False
+            if own - other > doubt:
                 right[task] += 1
-            elif not margin < -doubt:
-                answer = sure_answer(features[row], weights[task], offset[task], wanted)
-                right[task] += answer > 0
-                sure[task] &= answer != 0
+            elif own - other >= -doubt:
+                right[task] += exact_answer(features[row], weights[task], offset[task]) == wanted
+    return True

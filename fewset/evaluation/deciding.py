@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from fewset.evaluation.near_ties import answers
 from fewset.models.linear_form import LinearForm
 from fewset.tasks.episode import Episode
 
@@ -37,21 +38,19 @@ def decision(classify: Classify, features: Shaped[Tensor, "items *places D"], co
 
     if not hasattr(classify, "linear_form") or not _near_zero(features):
         return by_logits
-    model, count = cast(_Linear, classify), _counting(features) if compiled else None
+    model, lengths = cast(_Linear, classify), torch.linalg.vector_norm(features, dim=1)
+    count = _counting(features, lengths) if compiled else None
 
     def by_form(rows: Episode) -> Float[Tensor, "T"]:
         context = gather(features, rows.query) if model.transductive else None
         form = model.linear_form(gather(features, rows.support), context)
         if form is None:
             return by_logits(rows)
-        if count is None:
-            return _accuracy(form, features, rows)
-        accuracies, sure = count(form, rows)
-        if not sure.all():
-            unsure = ~sure
-            some = Episode(*(each[unsure] for each in rows))
-            accuracies[unsure] = _accuracy(LinearForm(*(each[unsure] for each in form)), features, some)
-        return accuracies
+        counted = None if count is None else count(form, rows)
+        if counted is not None:
+            return counted
+        found = answers(form, gather(features, rows.query), gather(lengths, rows.query))
+        return (found == rows.query_labels).float().mean(-1)
 
     return by_form
 
@@ -67,10 +66,6 @@ def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) ->
     return (logits.argmax(-1) == labels).float().mean(-1)
 
 
-def _accuracy(form: LinearForm, features: Float[Tensor, "items D"], rows: Episode) -> Float[Tensor, "T"]:
-    return task_accuracy(form.scores(gather(features, rows.query)), rows.query_labels)
-
-
 def _near_zero(features: Shaped[Tensor, "items *places D"]) -> bool:
     """Whether a linear form of these rows is exact enough."""
     if features.ndim != 2 or not features.is_floating_point():
@@ -80,24 +75,22 @@ def _near_zero(features: Shaped[Tensor, "items *places D"]) -> bool:
     return bool(centre.square().mean() <= _FAR * spread)
 
 
-_Count = Callable[[LinearForm, Episode], tuple[Float[Tensor, "T"], Bool[Tensor, "T"]]]
+_Count = Callable[[LinearForm, Episode], Tensor | None]
 
 
-def _counting(features: Float[Tensor, "items D"]) -> _Count | None:
-    """What counts the right answers and says of which tasks that is sure; None where it cannot."""
+def _counting(features: Float[Tensor, "items D"], lengths: Float[Tensor, "items"]) -> _Count | None:
+    """The same by a compiled loop; None where it cannot, or (its result) where numbers are not finite."""
     single = features.device.type == "cpu" and features.dtype == torch.float32
     if not single or torch.get_float32_matmul_precision() != "highest":
         return None
     from fewset.evaluation.counting_loop import count_right
 
-    features = features.contiguous()
-    table, lengths = features.numpy(), torch.linalg.vector_norm(features, dim=1).numpy()
+    table = features.contiguous().numpy()
 
-    def count(form: LinearForm, rows: Episode) -> tuple[Float[Tensor, "T"], Bool[Tensor, "T"]]:
+    def count(form: LinearForm, rows: Episode) -> Float[Tensor, "T"] | None:
         right = torch.empty(len(rows.query), dtype=torch.float32)
-        sure = torch.empty(len(rows.query), dtype=torch.bool)
-        given = (rows.query, rows.query_labels, form.weights, form.offset, right, sure)
-        count_right(table, lengths, *(each.contiguous().numpy() for each in given))
-        return right / rows.query.shape[1], sure
+        given = (lengths, rows.query, rows.query_labels, form.weights, form.offset, right)
+        finite = count_right(table, *(each.contiguous().numpy() for each in given))
+        return right / rows.query.shape[1] if finite else None
 
     return count
