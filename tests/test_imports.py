@@ -34,6 +34,7 @@ ONLY_IN = {
     "typer": {"cli"},
     "click": {"cli"},
     "mlflow": {"experiments"},
+    "numba": {"runtime"},
     "tensorboard": {"experiments"},
     "wandb": {"experiments"},
 }

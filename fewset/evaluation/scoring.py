@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from itertools import pairwise
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Shaped
 from torch import Tensor
 
+from fewset.evaluation.deciding import Classify, decision
 from fewset.evaluation.embedding import evaluating
 from fewset.models.task_model import TaskModel
 from fewset.runtime import distributed
+from fewset.runtime.compiling import pays
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
 from fewset.runtime.threads import side_by_side
@@ -20,12 +23,7 @@ from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 
-Classify = Callable[[Tensor, Tensor], Tensor]
-"""Support (T, N, K, D) and queries (T, M, D) to logits (T, M, N), as a TaskModel does it; or of maps."""
-
 _CHUNK_NUMBERS = 2**21  # embedding numbers gathered at once: 8 MB, which stays in the cache
-_FAR = 100.0  # squared distance of a table's mean from 0, in variances: two digits of seven are lost
-_LOOKED_AT = 1000  # rows of a table that tell its variance
 
 
 def evaluate(
@@ -139,17 +137,17 @@ def score_tasks(
     `draw` gives the rows of other tasks than those of the specification, by their first and last number.
     """
     per_task = np.empty(spec.tasks, dtype=np.float32)
-    decide = _decision(classify, features)
+    compiled = pays(spec.tasks)
+    decide = decision(classify, features, compiled)
     numbers = spec.way * (spec.shot + spec.query) * math.prod(features.shape[1:])
 
     def score(first: int, last: int) -> None:
         if draw is None:
-            rows = split(torch.from_numpy(sample_tasks(index, spec, first, last)), spec.shot)
+            rows = split(torch.from_numpy(sample_tasks(index, spec, first, last, compiled)), spec.shot)
         else:
             rows = draw(first, last)
-        support, query, query_labels = (each.to(features.device) for each in rows)
-        scores = decide(_gather(features, support), _gather(features, query))
-        per_task[first:last] = task_accuracy(scores, query_labels).cpu().numpy()
+        there = Episode(*(each.to(features.device) for each in rows))
+        per_task[first:last] = decide(there).cpu().numpy()
 
     # Operations on a few embeddings are too small for several threads; those on maps and pixels are not.
     small = features.device.type == "cpu" and features.ndim == 2 and features.is_floating_point()
@@ -161,20 +159,11 @@ def score_tasks(
     return Score.of(per_task)
 
 
-def _decision(classify: Classify, features: Shaped[Tensor, "items *places D"]) -> Classify:
-    """What gives the same decisions in less time, where a model has that and it is exact enough here."""
-    rank: Classify | None = getattr(classify, "rank", None)
-    if rank is None or features.ndim != 2 or not features.is_floating_point():
-        return classify
-    centre = features.mean(dim=0)
-    spread = (features[:: max(1, len(features) // _LOOKED_AT)] - centre).square().mean()
-    return rank if centre.square().mean() <= _FAR * spread else classify
-
-
-def _gather(features: Shaped[Tensor, "items *item"], rows: Int[Tensor, "*batch"]) -> Shaped[Tensor, "..."]:
-    """`features[rows]`, in a third of the time; maps are computed with in single precision."""
-    gathered = features.index_select(0, rows.reshape(-1)).view(*rows.shape, *features.shape[1:])
-    return gathered.float() if gathered.dtype == torch.float16 else gathered
+def load_loops(tasks: int) -> None:
+    """Load the compiled loops now, where scoring so many tasks would do so: for whoever takes the time."""
+    if pays(tasks):
+        import_module("fewset.tasks.drawing_loop")
+        import_module("fewset.evaluation.counting_loop")
 
 
 def task_chunks(
@@ -199,8 +188,3 @@ def task_chunks(
             advance(last - first)
     for values in results:
         distributed.all_gather_shards_(values, chunk)
-
-
-def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Float[Tensor, "T"]:
-    """The share of each task's queries that are classified rightly."""
-    return (logits.argmax(-1) == labels).float().mean(-1)

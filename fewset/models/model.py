@@ -1,6 +1,5 @@
 """FewShotModel = backbone + adapter + head. Identity as adapter is ProtoNet, attention is FEAT."""
 
-from collections.abc import Callable
 from copy import copy
 from typing import Any, Literal, cast, get_args
 
@@ -12,6 +11,7 @@ from fewset.models.about import about_of
 from fewset.models.backbones import MapBackbone
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.folding import fold
+from fewset.models.linear_form import LinearForm, linear_form_of
 from fewset.models.task_model import Capabilities, TaskModel, taken_by
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes
@@ -218,18 +218,18 @@ class FewShotModel(TaskModel):
         logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
         return logits
 
-    def rank(
-        self, support: Float[Tensor, "T N K D"], query: Float[Tensor, "T M D"]
-    ) -> Float[Tensor, "T M N"]:
-        """Numbers in the order of each query's logits, for decisions alone: in less time, where the head can.
+    def linear_form(
+        self, support: Float[Tensor, "T N K D"], context: Float[Tensor, "T C D"] | None = None
+    ) -> LinearForm | None:
+        """What decides as the logits do, in less time, where the decisions of the head are linear in a query.
 
-        They are less exact for embeddings that lie far from 0 by their own differences.
+        In the transductive setting the `context` is to be given. None where the head has no such form, or
+        has none for these shots.
         """
-        rank: Callable[[Tensor, Tensor], Tensor] | None = getattr(self.head, "rank", None)
-        if rank is None or type(self).forward is not FewShotModel.forward:  # another model decides otherwise
-            logits: Tensor = self(support, query)
-            return logits
-        return rank(self.adapt(support, query if self.transductive else None), query)
+        form = linear_form_of(self.head)
+        if form is None or type(self).forward is not FewShotModel.forward:  # another model decides otherwise
+            return None
+        return form(self.adapt(support, context))
 
 
 def embedding_model(model: TaskModel, purpose: str, *, or_maps: bool = False) -> FewShotModel:

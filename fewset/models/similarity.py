@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from fewset.models.linear_form import LinearForm, nearest, without_offset
 from fewset.runtime.errors import refuse_unknown
 
 Similarity = Callable[[Tensor, Tensor], Tensor]
@@ -26,19 +26,6 @@ def negative_squared_euclidean(
     return 2 * products - query.square().sum(-1, keepdim=True) - items.square().sum(-1).unsqueeze(-2)
 
 
-def euclidean_ranking(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D"]) -> Float[Tensor, "T M S"]:
-    """-|q - p|² / 2 less what all items of a query have in common, -|q - o|² / 2 at the items' mean o.
-
-    It ranks the items of each query alike and leaves the queries as they are: a third of the time where there
-    are many numbers. For queries that lie far from 0 by their own differences it is less exact.
-    """
-    origin = items.mean(dim=-2, keepdim=True)
-    away = items - origin
-    offset = (origin.lerp(items, 0.5) * away).sum(-1, keepdim=True)
-    wide = torch.baddbmm(offset, away, query.mT, beta=-1)  # quicker than a product of a few columns
-    return wide.mT.contiguous()
-
-
 def cosine(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D"]) -> Float[Tensor, "T M S"]:
     """The cosine of the angle, both sides normalised."""
     return F.normalize(query, dim=-1) @ F.normalize(items, dim=-1).mT
@@ -52,6 +39,11 @@ def one_sided_cosine(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D"
     return query @ F.normalize(items, dim=-1).mT
 
 
+def directions(items: Float[Tensor, "T N D"]) -> LinearForm:
+    """Of the cosine: the length of a query is the same for all items."""
+    return without_offset(F.normalize(items, dim=-1))
+
+
 SIMILARITIES: dict[str, Similarity] = {
     "euclidean": negative_squared_euclidean,
     "cosine": cosine,
@@ -59,8 +51,12 @@ SIMILARITIES: dict[str, Similarity] = {
 }
 
 
-RANKINGS: dict[Similarity, Similarity] = {negative_squared_euclidean: euclidean_ranking}
-"""What ranks the items of a query as a similarity does, where something does so in less time."""
+LINEAR_FORMS: dict[Similarity, Callable[[Tensor], LinearForm]] = {
+    negative_squared_euclidean: nearest,
+    cosine: directions,
+    one_sided_cosine: directions,
+}
+"""What ranks the items of a query as a similarity does, as a linear form of the query."""
 
 
 def find_similarity(name: str) -> Similarity:

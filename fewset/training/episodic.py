@@ -11,8 +11,9 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import AREA, Area, draw_rotations, rotate
+from fewset.evaluation.deciding import task_accuracy
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.scoring import score_tasks, task_accuracy
+from fewset.evaluation.scoring import score_tasks
 from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.similarity import Similarity

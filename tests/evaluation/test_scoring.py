@@ -136,12 +136,12 @@ def test_pixels_are_scored_as_they_are() -> None:
         evaluate(model, pixels[:, 1:], labels, spec)
 
 
-def test_tasks_are_scored_by_what_ranks_in_less_time_where_it_is_exact() -> None:
-    """Far from 0 the ranking would lose what tells the classes apart, so the logits themselves decide."""
+def test_tasks_are_scored_by_a_linear_form_where_it_is_exact() -> None:
+    """Far from 0 it would lose what tells the classes apart, so the logits themselves decide."""
     features, labels = table()
     near, far = (features.float() + offset for offset in (0.0, 2.0**12))
     model, asked = model_with("identity").float(), []
-    model.head.rank = lambda *given: asked.append(1) or PrototypeHead.rank(model.head, *given)
+    model.head.linear_form = lambda *given: asked.append(1) or PrototypeHead.linear_form(model.head, *given)
     scores = [evaluate(model, each, labels, SPEC) for each in (near, far)]
     assert len(asked) == 1
     exact = evaluate(model.double(), far.double(), labels, SPEC)
@@ -150,7 +150,7 @@ def test_tasks_are_scored_by_what_ranks_in_less_time_where_it_is_exact() -> None
 
 
 @pytest.mark.parametrize("head", ["prototype", "identity"])
-def test_a_model_with_its_own_decision_is_not_ranked_by_its_head(head: str) -> None:
+def test_a_model_with_its_own_decision_is_not_scored_by_the_form_of_its_head(head: str) -> None:
     class Third(FewShotModel):
         def forward(self, support: torch.Tensor, query: torch.Tensor, *_: object) -> torch.Tensor:
             logits = torch.zeros(*query.shape[:2], support.shape[1])

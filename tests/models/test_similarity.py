@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fewset.models.similarity import (
-    RANKINGS,
+    LINEAR_FORMS,
     SIMILARITIES,
     cosine,
     negative_squared_euclidean,
@@ -78,8 +78,8 @@ def test_distances_far_from_the_origin_are_exact():
     np.testing.assert_allclose(negative_squared_euclidean(query, items).numpy(), exact, rtol=1e-5)
 
 
-@pytest.mark.parametrize("similarity", RANKINGS, ids=lambda similarity: similarity.__name__)
-def test_a_ranking_differs_from_its_similarity_by_what_the_items_of_a_query_share(similarity) -> None:
+@pytest.mark.parametrize("similarity", LINEAR_FORMS, ids=lambda similarity: similarity.__name__)
+def test_a_linear_form_ranks_the_items_as_its_similarity_does(similarity) -> None:
     query, items = inputs()
-    between = similarity(query, items) / 2 - RANKINGS[similarity](query, items)
-    torch.testing.assert_close(between, between[..., :1].expand_as(between))
+    scores, expected = LINEAR_FORMS[similarity](items).scores(query), similarity(query, items)
+    assert torch.equal(scores.argsort(dim=-1), expected.argsort(dim=-1))

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from fewset.models.about import About
 from fewset.models.heads import register_head
+from fewset.models.linear_form import LinearForm, without_offset
 from fewset.models.regression import support_rows
 from fewset.models.similarity import cosine
 from fewset.runtime.errors import UserError
@@ -81,6 +82,16 @@ class LeoHead(nn.Module):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
+        return self.length * F.normalize(query, dim=-1) @ self._weights(support, mask).mT
+
+    def linear_form(
+        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
+    ) -> LinearForm:
+        return without_offset(self._weights(support, mask))
+
+    def _weights(
+        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
+    ) -> Float[Tensor, "T N D"]:
         rows, members = support_rows(self.length * F.normalize(support, dim=-1), mask)
         codes = self.encode(rows, members)
         for _ in range(self.steps):
@@ -89,7 +100,7 @@ class LeoHead(nn.Module):
         weights: Tensor = self.decoder(codes)
         for _ in range(self.tuning_steps):
             weights = weights - self.tuning_rate * support_gradient(weights, rows, members)
-        return self.length * F.normalize(query, dim=-1) @ weights.mT
+        return weights
 
     def encode(self, rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"]) -> Float[Tensor, "T N L"]:
         """The code of each class: the mean over the pairs of its shots with all shots, each class alike.

@@ -5,7 +5,8 @@ from torch import Tensor
 
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.similarity import RANKINGS, find_similarity
+from fewset.models.linear_form import LinearForm
+from fewset.models.similarity import LINEAR_FORMS, find_similarity
 from fewset.tasks.episode import prototypes
 
 
@@ -26,11 +27,8 @@ class PrototypeHead(SimilarityHead):
     ) -> Float[Tensor, "T M N"]:
         return self.similarity(query, prototypes(support, mask)) / self.temperature
 
-    def rank(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
-        """Numbers in the order of a query's logits, in less time."""
-        return RANKINGS.get(self.similarity, self.similarity)(query, prototypes(support, mask))
+    def linear_form(
+        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
+    ) -> LinearForm | None:
+        form = LINEAR_FORMS.get(self.similarity)
+        return None if form is None else form(prototypes(support, mask))

@@ -6,22 +6,10 @@ from torch import Tensor, nn
 
 from fewset.models.about import About
 from fewset.models.heads import register_head
+from fewset.models.linear_form import LinearForm, with_intercept
 from fewset.models.regression import ridge, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
 from fewset.runtime.errors import UserError
-
-
-def ridge_logits(
-    support: Float[Tensor, "T N K D"],
-    query: Float[Tensor, "T M D"],
-    mask: Bool[Tensor, "T N K"] | None,
-    strength: Float[Tensor, ""],
-    intercept: bool = True,
-) -> Float[Tensor, "T M N"]:
-    """What the ridge regression from the shots to their one-hot classes says of the queries."""
-    rows, members = support_rows(support, mask)
-    weight = ridge(with_ones(rows, intercept), members, strength.expand(len(rows)))
-    return with_ones(query, intercept) @ weight
 
 
 @register_head("ridge")
@@ -56,4 +44,15 @@ class RidgeRegressionHead(nn.Module):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return self.scale * ridge_logits(support, query, mask, self.log_strength.exp(), self.intercept)
+        return self.scale * (with_ones(query, self.intercept) @ self._weights(support, mask))
+
+    def linear_form(
+        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
+    ) -> LinearForm:
+        return with_intercept(self.scale * self._weights(support, mask), self.intercept)
+
+    def _weights(
+        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
+    ) -> Float[Tensor, "T more N"]:
+        rows, members = support_rows(support, mask)
+        return ridge(with_ones(rows, self.intercept), members, self.log_strength.exp().expand(len(rows)))
