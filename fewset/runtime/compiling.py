@@ -14,7 +14,7 @@ from fewset.runtime.extras import imports
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-_TASKS = 10_000  # from here on loading what is compiled is paid back
+_TASKS = 10_000  # a few evaluations of so many in one process pay back the loading
 
 
 def pays(tasks: int) -> bool:
