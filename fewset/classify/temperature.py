@@ -32,7 +32,7 @@ def left_out_temperature(
     Where the photos are of fewer `groups`, these are the evidence, and the head, which takes each photo for
     itself, is too sure: the temperature is drawn to the square of the photos a group. That was chosen on
     groups of 5 warped edge drawings of miniImageNet's train and validation classes, where it matters little:
-    the calibration error is 5.0 % instead of 5.7 with shots of 3 groups a class, and 3.9 instead of 4.1 with 4.
+    the calibration error is 5.0 % instead of 5.7 with shots of 3 groups a class, 3.9 instead of 4.1 with 4.
     """
     if not len(labels):
         return 1.0
