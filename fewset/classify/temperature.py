@@ -30,9 +30,9 @@ def left_out_temperature(
     drawn to 0 like by `prior` photos' worth of evidence. Without any photo it is 1.
 
     Where the photos are of fewer `groups`, these are the evidence, and the head, which takes each photo for
-    itself, is too sure: the temperature is drawn to the square of the photos a group. Chosen on groups of 5
-    warped edge drawings of miniImageNet's train and validation classes: the calibration error falls from 6.0
-    to 4.1 % with shots of 3 groups a class, and from 4.5 to 4.0 with 4.
+    itself, is too sure: the temperature is drawn to the square of the photos a group. That was chosen on
+    groups of 5 warped edge drawings of miniImageNet's train and validation classes, where it matters little:
+    the calibration error is 5.0 % instead of 5.7 with shots of 3 groups a class, 3.9 instead of 4.1 with 4.
     """
     if not len(labels):
         return 1.0
