@@ -54,6 +54,7 @@ def plain(room: Room) -> dict[str, list[object]]:
         "export": [runs / "feat", "-o", "out.onnx"],
         "measure": ["plan.toml", "--draw", "--out", "measured"],
         "measure-gain": ["folder", photos, "-o", "gain.json", "--tasks", 2, *tiny],
+        "head-table": ["folder", photos, "-o", "table.npz", *tiny],
         "train-head": ["rows.npz", "-o", "scalars.json", "--steps", 1],
         "demo": ["--out", "demo"],
         "recipes": [],
