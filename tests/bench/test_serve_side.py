@@ -25,7 +25,7 @@ def test_a_server_under_a_little_load(tmp_path: Path) -> None:
     record = json.loads(record_file.read_text())
     assert [side["images"] for side in record["sides"]] == [12, 12, 12]
     assert record["sides"][0]["peak_memory"] > 100 * 2**20
-    assert [0 < ratio["median"] < 2 for ratio in record["ratios"]] == [True, True]
+    assert [ratio["median"] > 0 for ratio in record["ratios"]] == [True, True]
     page = performance_page(tmp_path / "performance")
     for words in (
         "10 uploads at once",

@@ -27,7 +27,10 @@ def test_every_published_number_was_made_by_a_known_commit() -> None:
     for file in KEPT.glob("*/*/result.json"):
         result = load_result(file.parent)
         assert len(result.commit) == 40, f"{file}: made from a tree with changes, {result.commit}"
-        assert result.tasks == (2_000 if result.method == "MAML" else 10_000)
+        if result.method == "MAML":  # each task trains the network anew
+            assert result.tasks in (1_000, 2_000)
+        else:
+            assert result.tasks == 10_000
         assert result.command.startswith("fewset ")
 
 
