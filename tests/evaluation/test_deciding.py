@@ -15,8 +15,6 @@ from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import DIM, Nothing, model_with, table
 
-pytest.importorskip("numba", reason="install fewset[fast] to test compiled loops")
-
 SPEC = TaskSpec(way=3, shot=1, query=5, tasks=301, seed=2)
 LINEAR = sorted(name for name, head in HEADS.items() if hasattr(head, "linear_form"))
 

@@ -46,7 +46,6 @@ def by_fractions(features: torch.Tensor, queries: torch.Tensor, form: LinearForm
 
 def by_loop(features: torch.Tensor, queries: torch.Tensor, form: LinearForm) -> torch.Tensor:
     """The answer of the compiled loop: the class that, if it were wanted, would be right."""
-    pytest.importorskip("numba", reason="install fewset[fast] to test compiled loops")
     from fewset.evaluation.counting_loop import count_right
 
     found = torch.full(queries.shape, -1)
@@ -123,7 +122,6 @@ def test_numbers_so_small_that_single_precision_loses_them(decide) -> None:
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 3e38])
 def test_what_is_not_finite_is_decided_as_torch_does(number: float) -> None:
-    pytest.importorskip("numba", reason="install fewset[fast] to test compiled loops")
     from fewset.evaluation.counting_loop import count_right
 
     features, queries, form = random_tasks(5, 7)

@@ -1,13 +1,12 @@
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
+from numba.core import caching
 
 from fewset.runtime.compiling import compiled, pays
-
-numba = pytest.importorskip("numba", reason="install fewset[fast] to test compiled loops")
-caching = pytest.importorskip("numba.core.caching", reason="install fewset[fast] to test compiled loops")
 
 
 def test_only_many_tasks_are_worth_loading_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

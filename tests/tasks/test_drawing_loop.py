@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("numba", reason="install fewset[fast] to test compiled loops")
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
