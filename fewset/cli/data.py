@@ -78,6 +78,23 @@ def data_import(
         _print_set(import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force))
 
 
+@commands.command("merge")
+def data_merge(
+    sets: Annotated[list[str], typer.Argument(metavar="SET SET...", help="Two image sets or more.")],
+    name: Annotated[
+        str | None, typer.Option(help="The name of the new set; default: theirs, joined by '-'.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
+) -> None:
+    """Make one image set of several, to train on all of them together; each becomes a domain of it.
+
+    Example: `fewset data merge miniimagenet cub --name both`
+    """
+    from fewset.data.images.merging import merge_sets
+
+    _print_set(merge_sets(sets, name, replace=force))
+
+
 @commands.command("list")
 def data_list() -> None:
     """The imported sets and tables of features.

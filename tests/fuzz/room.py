@@ -2,7 +2,7 @@
 
 ::
 
-    home/   FEWSET_HOME: the image set "tiny", the table "tiny-features"
+    home/   FEWSET_HOME: the image sets "tiny" and "tiny-2", the table "tiny-features"
     runs/   finished runs
     photos/ labelled photos, and the classifier that was made from them
     user/   HOME and the directory of temporary files: nothing is written there
@@ -14,6 +14,8 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from tests.helpers.photos import PLUGIN, write_photos
 
@@ -81,13 +83,13 @@ def build_room(root: Path) -> Room:
     from tests.helpers.features import make_table
     from tests.helpers.results import per_task, write_run
     from tests.helpers.tiny_recipes import FEATURES, PRETRAIN, TRAIN, recipe
-    from tests.helpers.tiny_set import make_tiny_set
+    from tests.helpers.tiny_set import make_tiny_set, spoiled_copy
 
     room = Room(root.resolve())
     for place in ("home", "runs", "user", "work"):
         (room.root / place).mkdir(parents=True)
     os.environ["FEWSET_HOME"] = str(room.home)
-    make_tiny_set()
+    spoiled_copy(make_tiny_set(), "tiny-2", np.arange(3))
     make_table("tiny-features", shift=0)
     execute(recipe(PRETRAIN, epochs=1), "pretrain", room.runs / "pre")
     execute(recipe(TRAIN, epochs=1), "train", room.runs / "feat")

@@ -70,6 +70,7 @@ def plain(room: Room) -> dict[str, list[object]]:
         "import-weights": ["no.pth", "--method", "FEAT", "--backbone", "ConvNet", "--out", "imported"],
         "embed": ["run", "--out", "rows-of-run.npz"],
         "data import": ["folder", photos, "--name", "fuzzed", "--size", 16],
+        "data merge": ["tiny", "tiny-2", "--name", "fuzzed"],
         "data list": [],
         "data info": ["tiny"],
         "data clean": [],
@@ -137,6 +138,8 @@ def odd_option(room: Room, parameter: Any, rng: Random) -> str:
     return odd_path(room, rng) if "Path" in parameter.bare_type() else odd_words(rng)
 
 
+_NAMING = {"data import", "data merge"}
+"""Commands that make a set of the name that they are given."""
 _LONG = {"tasks", "epochs", "steps", "repetitions", "background", "images", "photos", "width", "height"}
 """Options of which a large value is right, and takes long: large values are for the tests of their checks."""
 
@@ -169,12 +172,12 @@ def options(room: Room, rng: Random) -> Case:
         ]
         words += [rng.choice(_setting_options()), odd_words(rng)]
     given = (*name.split(), *words)
-    owns = (*FUZZED, *_named_sets(room, words)) if name == "data import" else FUZZED
+    owns = (*FUZZED, *_named_sets(room, words)) if name in _NAMING else FUZZED
     return Case(given, owns, act=lambda: _briefly(given))
 
 
 def _named_sets(room: Room, words: list[str]) -> Iterator[str]:
-    """Where an import with an odd `--name` may write: a new set or table of this name, no other's."""
+    """Where a command with an odd `--name` may write: a new set or table of this name, no other's."""
     for option, name in pairwise(words):
         with suppress(UserError):
             new = [f"home/{kind}/{plain_name(name, 'the set')}" for kind in ("sets", "features")]

@@ -1,0 +1,114 @@
+"""Several image sets become one, to train on all of them together."""
+
+import shlex
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int64
+
+from fewset.data.images.store import LAYOUT, ImageSet, open_set, set_path, write_store
+from fewset.data.manifest import Origin, sha256_of
+from fewset.runtime.errors import UserError
+from fewset.runtime.progress import progress
+
+_ROWS = 1024
+
+
+def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = False) -> ImageSet:
+    """Make one image set of several. Tasks drawn from it have classes of all of them.
+
+    Every class stays in its split, and is called after its set: "cub: Indigo Bunting". Every set becomes a
+    domain of its name (a domain "Photo" of the set "sketchy" becomes "sketchy-Photo"), so that a model can be
+    trained or scored on one of them.
+
+    Args:
+        names: Two image sets or more, all stored with as many pixels a side.
+        name: The name of the new set; by default their names, joined by "-".
+        replace: Replace a set of that name that came from something else.
+
+    Returns:
+        The new set, opened.
+
+    Raises:
+        ValueError: The sets are stored at different sizes, one is named twice, or the name is taken.
+    """
+    sets = [open_set(each) for each in names]
+    called = [images.name for images in sets]
+    name = name or "-".join(called)
+    _check(sets, name)
+    path = set_path(name)
+    origin = Origin(f"merge {' '.join(called)}", sha256_of("merge " + " ".join(each.digest for each in sets)))
+    if not replace:
+        LAYOUT.refuse_other_source(path, origin)
+
+    starts = np.cumsum([0, *(len(images.labels) for images in sets)])
+    classes = np.cumsum([0, *(len(images.class_names) for images in sets)])
+    domain_names, domains = _domains(sets)
+    with (
+        write_store(
+            path,
+            size=sets[0].size,
+            labels=np.concatenate(
+                [images.labels + first for images, first in zip(sets, classes, strict=False)]
+            ),
+            class_names=[f"{images.name}: {each}" for images in sets for each in images.class_names],
+            splits=np.concatenate([images.splits for images in sets]),
+            domains=domains,
+            domain_names=domain_names,
+            origins=_origins(sets, starts),
+            source=origin.words,
+            source_key=origin.key,
+            command=shlex.join(["fewset", "data", "merge", *names, "--name", name]),
+        ) as draft,
+        progress(f"merging {name}", int(starts[-1])) as advance,
+    ):
+        for images, start in zip(sets, starts, strict=False):
+            for first in range(0, len(images.labels), _ROWS):
+                rows = images.images[first : first + _ROWS]
+                draft.images[start + first : start + first + len(rows)] = rows
+                advance(len(rows))
+    return open_set(path)
+
+
+def _check(sets: Sequence[ImageSet], name: str) -> None:
+    called = [images.name for images in sets]
+    if len(sets) < 2:
+        raise UserError("a set by itself cannot be merged; name two sets or more")
+    for each in called:
+        if called.count(each) > 1:
+            raise UserError(f"the set {each!r} is named twice; name each set once")
+    if name in (*called, *LAYOUT.generated):
+        raise UserError(f"the name {name!r} is that of another set; choose another one with --name")
+    for images in sets:
+        if images.size != sets[0].size:
+            raise UserError(
+                f"{called[0]!r} is stored at {sets[0].size} px a side and {images.name!r} at {images.size}; "
+                "import one of them again with the --size of the other"
+            )
+
+
+def _domains(sets: Sequence[ImageSet]) -> tuple[list[str], Int64[np.ndarray, "items"]]:
+    """The names of all domains, and that of each item: its set, or a domain of its set."""
+    names: list[str] = []
+    numbers = []
+    for images in sets:
+        if images.domains is None:
+            numbers.append(np.full(len(images.labels), len(names)))
+            names.append(images.name)
+        else:
+            numbers.append(images.domains + len(names))
+            names += [f"{images.name}-{domain}" for domain in images.domain_names]
+    for each in names:
+        if names.count(each) > 1:
+            raise UserError(f"two domains would be called {each!r}; import one of the sets by another --name")
+    return names, np.concatenate(numbers)
+
+
+def _origins(
+    sets: Sequence[ImageSet], starts: Int64[np.ndarray, "sets"]
+) -> Int64[np.ndarray, "items"] | None:
+    """What each item was made from, where some are made from the same: else itself."""
+    if all(images.origins is None for images in sets):
+        return None
+    own = (np.arange(len(images.labels)) if images.origins is None else images.origins for images in sets)
+    return np.concatenate([each + start for each, start in zip(own, starts, strict=False)])
