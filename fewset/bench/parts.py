@@ -18,7 +18,17 @@ from fewset.runtime.extras import import_extra, imports
 
 TABLES = (64, 640)  # numbers in a row: those of the ConvNet and of ResNet-12
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
-ITERATIVE = ("cosine_layer", "laplacian_shot", "leo", "logistic", "pt_map", "semi_prototype", "svm", "tim")
+ITERATIVE = (
+    "cosine_layer",
+    "laplacian_shot",
+    "leo",
+    "logistic",
+    "pmn",
+    "pt_map",
+    "semi_prototype",
+    "svm",
+    "tim",
+)
 LARGE = ("ridge", "pt_map", "tim", "laplacian_shot")
 """The heads that are timed with larger rows, too."""
 
