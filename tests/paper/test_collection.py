@@ -233,8 +233,8 @@ def test_the_papers_number_stands_beside_ours(tmp_path: Path, make_run: MakeRun)
     assert cells(page, "SimpleShot")["Paper"] == r"49.69\*"
     assert cells(page, "Supervised")["Paper"] == "–"
     assert r"\* SimpleShot: cited in the paper from elsewhere" in page
-    assert "Paper: supplement, full results on miniImageNet (SimpleShot: main paper" in page
-    assert "transductive results), on miniImageNet, ConvNet." in page
+    source = "full results on miniImageNet (SimpleShot: main paper; TPN, TEAM: transductive results)"
+    assert f"Paper: supplement, {source}, on miniImageNet, ConvNet." in page
     assert "Ours" not in page
 
 

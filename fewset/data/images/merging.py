@@ -49,20 +49,20 @@ def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = Fa
             path,
             size=sets[0].size,
             labels=np.concatenate(
-                [images.labels + first for images, first in zip(sets, classes, strict=False)]
+                [images.labels + first for images, first in zip(sets, classes[:-1], strict=True)]
             ),
             class_names=[f"{images.name}: {each}" for images in sets for each in images.class_names],
             splits=np.concatenate([images.splits for images in sets]),
             domains=domains,
             domain_names=domain_names,
-            origins=_origins(sets, starts),
+            origins=_origins(sets, starts[:-1]),
             source=origin.words,
             source_key=origin.key,
             command=shlex.join(["fewset", "data", "merge", *names, "--name", name]),
         ) as draft,
         progress(f"merging {name}", int(starts[-1])) as advance,
     ):
-        for images, start in zip(sets, starts, strict=False):
+        for images, start in zip(sets, starts[:-1], strict=True):
             for first in range(0, len(images.labels), _ROWS):
                 rows = images.images[first : first + _ROWS]
                 draft.images[start + first : start + first + len(rows)] = rows
@@ -111,4 +111,4 @@ def _origins(
     if all(images.origins is None for images in sets):
         return None
     own = (np.arange(len(images.labels)) if images.origins is None else images.origins for images in sets)
-    return np.concatenate([each + start for each, start in zip(own, starts, strict=False)])
+    return np.concatenate([each + start for each, start in zip(own, starts, strict=True)])
