@@ -11,6 +11,7 @@ from fewset.cli.app import app
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import save_weights
+from fewset.paper.demo import METHODS
 from tests.helpers.birds import write_birds
 from tests.helpers.command_line import PRETRAIN, TRAIN, fewset_in_a_new_process, options, succeed
 from tests.helpers.guides import ROOT, blocks, example
@@ -53,9 +54,9 @@ def test_the_demo_table_is_that_of_the_published_results() -> None:
     from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
-    kept = ROOT / "docs" / "results" / "glyphs"
+    kept = ROOT / "docs" / "results" / "families"
     table = plain_text(
-        comparison_table(load_results([kept / "glyphs-conv4-protonet", kept / "glyphs-conv4-feat"]))
+        comparison_table(load_results([kept / f"families-conv4-{name}" for name in METHODS]))
     ).strip()
     assert any(table in block for block in blocks("README.md", ""))
 
@@ -67,9 +68,9 @@ def test_the_python_example_scores_a_run(
     """As written, but with random weights, and on small tasks of a small set."""
     code = example("README.md", "evaluate")
     monkeypatch.chdir(tmp_path)
-    config = ModelConfig(backbone_options={"input_size": 16}, adapter="attention")
-    save_weights(build_model(config), config, Path("fewset-demo/glyphs-conv4-feat/model.safetensors"))
-    for given, small in (('"glyphs"', '"tiny"'), ("query=15", "query=5"), ("10_000", "11")):
+    config = ModelConfig(backbone_options={"input_size": 16}, adapter="weighing")
+    save_weights(build_model(config), config, Path("fewset-demo/families-conv4-weighing/model.safetensors"))
+    for given, small in (('"families"', '"tiny"'), ("query=15", "query=5"), ("10_000", "11")):
         assert given in code
         code = code.replace(given, small)
     exec(code, {})

@@ -34,7 +34,7 @@ def test_no_test_module_is_imported_by_another() -> None:
 
 def test_every_room_of_tests_is_a_room_of_the_package() -> None:
     package = TESTS.parent / "fewset"
-    own = {TESTS, TESTS / "helpers", TESTS / "fuzz", TESTS / "fuzz" / "readers"}
+    own = {TESTS, *(TESTS / name for name in ("examples", "helpers", "fuzz", "fuzz/readers"))}
     for folder in {path.parent for path in FILES} - own:
         assert (package / folder.relative_to(TESTS)).is_dir(), (
             f"there is no fewset/{folder.relative_to(TESTS)}"

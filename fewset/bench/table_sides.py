@@ -27,7 +27,7 @@ from fewset.tasks.spec import TaskSpec
 CLASSES, ROWS = 20, 600
 
 
-def made_up_table(dim: int) -> tuple[Float[Tensor, "items D"], Int[Tensor, "items"]]:
+def made_up_table(dim: int) -> tuple[Float[Tensor, "items D"], Int[Tensor, " items"]]:
     """Classes around centres of their own, near enough to each other that there are mistakes."""
     generator = torch.Generator().manual_seed(SEED)
     labels = torch.arange(CLASSES).repeat_interleave(ROWS)
@@ -105,6 +105,6 @@ class PlainTable:
         )
 
 
-def _repetition(seconds: float, spec: TaskSpec, accuracies: Float[np.ndarray, "tasks"]) -> Repetition:
+def _repetition(seconds: float, spec: TaskSpec, accuracies: Float[np.ndarray, " tasks"]) -> Repetition:
     images = spec.tasks * spec.way * (spec.shot + spec.query)
     return {"seconds": seconds, "images": images, "tasks": spec.tasks, "accuracies": accuracies.tolist()}

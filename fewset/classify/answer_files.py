@@ -7,8 +7,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any, TextIO
 
-from fewset.classify.answers import NONE_OF_THESE, Answer
-from fewset.classify.journal import Row
+from fewset.classify.answers import NONE_OF_THESE, Answer, Row
 from fewset.runtime.files import replacing
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

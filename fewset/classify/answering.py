@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fewset.classify.answers import Answer, none_label, top_classes, unreadable
+from fewset.classify.answers import Answer, rejected_label, top_classes, unreadable
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import PhotoRow
 
@@ -29,11 +29,13 @@ def _found(
     classes = learned.support.classes
     features = np.stack([row.features for row in rows])
     best = top_classes(classes, learned.probabilities(features, together), top)
-    limit = -np.inf if share is None else learned.threshold(share)
+    limit, rejected = (
+        (-np.inf, None) if share is None else (learned.threshold(share), rejected_label(classes))
+    )
     nearest, largest = learned.closeness.nearest(features), learned.closeness.largest(features)
     for row, likeliest, photo, cosine in zip(rows, best, nearest, largest, strict=True):
         label, probability = likeliest[0]
         if cosine < limit:
-            label = none_label(classes)
+            label = rejected
         name = learned.support.names[photo]
         yield Answer(row.name, label, probability, likeliest, float(cosine), int(photo), name)

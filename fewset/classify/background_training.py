@@ -23,6 +23,7 @@ from fewset.training.episodic import TrainConfig
 from fewset.training.features import FeatureTraining
 from fewset.training.loop import fit
 from fewset.training.optimiser import OptimiserConfig
+from fewset.training.seeding import seeded
 
 LEAST_CLASSES = 20
 """Of the background: to learn from, and to see on others what was learned."""
@@ -38,6 +39,9 @@ _RATE = 2e-4  # a tenth of the adapter's; of birds 3e-5 learns a third as much, 
 
 def learn_background(background: Support, support: Support, head: str, seed: int = 0) -> Background:
     """Train FEAT on a background, and compare it with a head on classes of the background that were held out.
+
+    FEAT is trained on the set of each task's prototypes and, as the control, on sets of one; the set is used
+    where it adds.
 
     It is trained with as many photos of a class as `support` has (5 at most), and compared on tasks with as
     many classes, too, where so many are held out.
@@ -57,16 +61,13 @@ def learn_background(background: Support, support: Support, head: str, seed: int
             f"{LEAST_CLASSES} or more; add classes or photos, or leave the background out"
         )
     chosen = np.isin(labels, good)
-    torch.manual_seed(seed)
-    model = AdaptedHead(dims[0])
     features = background.features[chosen]
-    rows = prepared(features, model.power).astype(np.float32)
     held_out = round(_HELD_OUT * len(good))
     config = TrainConfig(
         way=min(_WAY, len(good) - held_out),
         shot=shot,
         query=_QUERY,
-        epochs=1,  # the held-out classes are seen once, at the end, and choose nothing
+        epochs=1,  # the held-out classes are seen once, at the end, and choose no weights
         tasks_per_epoch=_STEPS * _TASKS_A_STEP,
         tasks_per_step=_TASKS_A_STEP,
         validation_tasks=1,
@@ -75,24 +76,38 @@ def learn_background(background: Support, support: Support, head: str, seed: int
         optimiser=OptimiserConfig(lr=_RATE, schedule="cosine"),
     )
     with TemporaryDirectory(prefix="fewset-") as directory:
+        rows = prepared(features, AdaptedHead.power).astype(np.float32)
         table = _table(
             Path(directory) / "background", rows, np.unique(labels[chosen], return_inverse=True)[1]
         )
-        stage = FeatureTraining(model, table, config, seed)
-        fit(stage, TrainingFiles(Path(directory)))
-        validated = table.rows(stage.validated, "train")
-    adapted = model.finished()
+        on_set, classes = _trained(table, config, seed, uses_set=True)
+        alone, _ = _trained(table, config, seed, uses_set=False)
+        validated = table.rows(classes, "train")
     comparison = _compared(
-        adapted, head, features[validated], table.labels[validated], config, len(good), seed
+        on_set, alone, head, features[validated], table.labels[validated], config, len(good), seed
     )
+    adapted = on_set if comparison.uses_set else alone
     return Background(comparison, adapted if comparison.kept else None)
 
 
+def _trained(
+    table: FeatureTable, config: TrainConfig, seed: int, uses_set: bool
+) -> tuple[AdaptedHead, Int[np.ndarray, " held_out"]]:
+    """A trained head, and the classes that it has not seen."""
+    with seeded(seed):
+        model = AdaptedHead(table.dim, uses_set)
+    stage = FeatureTraining(model, table, config, seed)
+    with TemporaryDirectory(prefix="fewset-") as directory:
+        fit(stage, TrainingFiles(Path(directory)))
+    return model.finished(), stage.validated
+
+
 def _compared(
-    adapted: AdaptedHead,
+    on_set: AdaptedHead,
+    on_sets_of_one: AdaptedHead,
     head: str,
     features: Float32[np.ndarray, "m D"],
-    labels: Int[np.ndarray, "m"],
+    labels: Int[np.ndarray, " m"],
     config: TrainConfig,
     classes: int,
     seed: int,
@@ -108,8 +123,10 @@ def _compared(
             lambda support, query: solved_episode(one, support).logits(query), rows, index, spec
         )
 
-    alone, with_feat = score(find_classifier_head(head)), score(adapted)
-    gain = compare(with_feat, alone)
+    alone, with_set, without_set = map(score, (find_classifier_head(head), on_set, on_sets_of_one))
+    set_adds = compare(with_set, without_set)
+    adapted = with_set if set_adds.mean > set_adds.ci95 else without_set
+    gain = compare(adapted, alone)
     return HeldOutComparison(
         resolved_name(head),
         classes,
@@ -118,13 +135,15 @@ def _compared(
         config.shot,
         tasks,
         alone.mean,
-        with_feat.mean,
+        adapted.mean,
         gain.mean,
         gain.ci95,
+        set_adds.mean,
+        set_adds.ci95,
     )
 
 
-def _table(path: Path, rows: Float32[np.ndarray, "m D"], labels: Int[np.ndarray, "m"]) -> FeatureTable:
+def _table(path: Path, rows: Float32[np.ndarray, "m D"], labels: Int[np.ndarray, " m"]) -> FeatureTable:
     """The prepared rows as a table to train on, each class one that is seen."""
     classes = int(labels.max()) + 1
     write_features(

@@ -122,4 +122,4 @@ def _listing(lines: Sequence[str]) -> str:
 
 def _escaped(text: str) -> str:
     """A text that Markdown shows as it is."""
-    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|" else letter for letter in text)
+    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|&" else letter for letter in text)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
@@ -16,19 +17,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 
 from fewset.classify.answering import answered
-from fewset.classify.answers import Answer, none_label, plain_label, top_classes
+from fewset.classify.answers import Answer, plain_label, rejected_label, top_classes
 from fewset.classify.background import Background
 from fewset.classify.encoder_place import name_in_file
 from fewset.classify.groups import group_names
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow, photo_rows
-from fewset.classify.photos import Photo, is_photos, opened_classes, opened_photos
+from fewset.classify.photos import Photo, as_sequence, is_photos, opened_classes, opened_photos
 from fewset.classify.rejection import rejected_share
 from fewset.classify.support import Support, support_of_photos, support_of_rows
 from fewset.classify.together import warn_if_not_advised
 from fewset.classify.transformer import chosen_encoder, encoder_of, readable_features
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError
+from fewset.runtime.files import check_output
 from fewset.runtime.progress import progress
 
 _BATCH = 256  # photos that are answered at once
@@ -91,9 +93,10 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             together where the classifier is examined.
         """
         rejected_share(self.reject)
-        for name in ("learned_", "skipped_"):  # another encoder may come
-            self.__dict__.pop(name, None)
-        return self._learn(*self._labelled(X, y, groups, fitted=False))
+        new = copy(self)
+        for name in ("learned_", "skipped_"):  # the encoder may be another one now
+            new.__dict__.pop(name, None)
+        return self._become(new._learn(*new._labelled(X, y, groups, fitted=False)))
 
     def partial_fit(
         self,
@@ -109,7 +112,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         fitted = hasattr(self, "learned_")
         rejected_share(self.reject)
-        support, stamp = self._labelled(X, y, groups, fitted)
+        new = copy(self)
+        support, stamp = new._labelled(X, y, groups, fitted)
         known = support.classes if classes is None else np.asarray(classes)
         strange = np.setdiff1d(support.classes, known)
         if len(strange):
@@ -117,18 +121,19 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"the label {plain_label(strange[0])!r} is not among the given classes; add it to them, or "
                 "mend it"
             )
-        return self._learn(self._with(support) if fitted else support, stamp)
+        return self._become(new._learn(self._with(support) if fitted else support, stamp))
 
     def add(self, photos: Any, label: Any, groups: Any = None) -> "FewShotClassifier":
         """Learn from more photos (or rows) of one class, which may be new; `groups` as in `partial_fit`."""
         check_is_fitted(self)
+        new, photos = copy(self), as_sequence(photos)
         if is_photos(photos):
             with opened_photos(photos) as opened:
-                support = self._embedded(opened, [label] * len(opened), groups)
+                support = new._embedded(opened, [label] * len(opened), groups)
         else:
             rows = self._rows(photos, reset=False)
             support = support_of_rows(rows, np.full(len(rows), label), group_names(groups, len(rows)))
-        return self._learn(self._with(support), self.learned_.encoder)
+        return self._become(new._learn(self._with(support), self.learned_.encoder))
 
     def remove_class(self, label: Any) -> "FewShotClassifier":
         """Forget a class with its photos."""
@@ -159,7 +164,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         answers: np.ndarray = self.classes_[self._probabilities(features, together).argmax(axis=1)]
         if share is None:
             return answers
-        return np.where(self.learned_.none_of_these(features, share), none_label(self.classes_), answers)
+        return np.where(self.learned_.none_of_these(features, share), rejected_label(self.classes_), answers)
 
     def predict_proba(self, X: Any, together: bool = False) -> Float[np.ndarray, "m N"]:  # noqa: N803
         """The probability of each class, calibrated on the labelled photos."""
@@ -176,12 +181,13 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         learned, share = self.learned_, rejected_share(self.reject)
+        X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
             rows = [PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X))]
             yield from answered(learned, rows, top, share)
             return
         with opened_photos(X) as photos:
-            rows_to_come = photo_rows(photos, self._encoder(), thumbnails=False)
+            rows_to_come = photo_rows(photos, self._encoder())
             while batch := list(islice(rows_to_come, _BATCH)):
                 yield from answered(learned, batch, top, share)
 
@@ -199,6 +205,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         learned, file = self.learned_, Path(path)
+        check_output(file)
         if learned.encoder is not None:
             named = name_in_file(learned.encoder.id, file.parent)
             learned = replace(learned, encoder=replace(learned.encoder, id=named))
@@ -228,16 +235,23 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         return tags
 
+    def _become(self, new: "FewShotClassifier") -> "FewShotClassifier":
+        """Take over what a copy has learned, so that a failure before this changes nothing here."""
+        self.__dict__ = new.__dict__
+        return self
+
     def _take(self, learned: Learned) -> "FewShotClassifier":
         self.learned_, self.classes_, self.trust_ = learned, learned.support.classes, learned.trust
         return self
 
     def _learn(self, support: Support, encoder: EncoderStamp | None) -> "FewShotClassifier":
         """From these photos; what the background has taught before stays."""
+        if rejected_share(self.reject) is not None:
+            rejected_label(support.classes)  # checks that there is one
         known = self.learned_.background if hasattr(self, "learned_") else self._taught(support, encoder)
         return self._take(learn(self.head, support, encoder, known))
 
-    def _keep(self, chosen: Bool[np.ndarray, "n"]) -> "FewShotClassifier":
+    def _keep(self, chosen: Bool[np.ndarray, " n"]) -> "FewShotClassifier":
         return self._learn(self.learned_.support.take(chosen), self.learned_.encoder)
 
     def _with(self, support: Support) -> Support:
@@ -257,6 +271,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted: bool,
     ) -> tuple[Support, EncoderStamp | None]:
         """Labelled photos or rows, and which encoder made the classifier's rows."""
+        X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
             rows, labels = validate_data(self, X, y, dtype=np.float32, reset=not fitted)
             support = support_of_rows(rows, _checked(labels), group_names(groups, len(rows)))
@@ -285,6 +300,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         given = self.background
         photos, labels = (given, None) if isinstance(given, str | PathLike) else given
+        photos = as_sequence(photos)
         if is_photos(photos) and encoder is not None:
             others = self._labelled_photos(photos, labels)
         elif not is_photos(photos):
@@ -307,7 +323,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = group_names(given, len(photos))
         rows = []
         with progress("photos", len(photos), shown=len(photos) > _FEW) as advance:
-            for group, row in zip(names, photo_rows(photos, self._encoder()), strict=True):
+            for group, row in zip(names, photo_rows(photos, self._encoder(), thumbnails=True), strict=True):
                 rows.append(row._replace(group=group))
                 advance()
         skipped = [(row.name, row.problem) for row in rows if row.problem]
@@ -336,6 +352,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any) -> Float32[np.ndarray, "m D"]:  # noqa: N803
         check_is_fitted(self)
+        X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
             return self._rows(X, reset=False)
         with opened_photos(X) as photos:

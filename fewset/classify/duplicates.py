@@ -2,8 +2,6 @@
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from fewset.classify.linear import unit_rows
 
@@ -19,35 +17,33 @@ ALIKE_BITS = 8
 """Bits of 64 in which alike fingerprints differ at most."""
 SAME_ROW = 1 - 1e-9
 """The cosine from which rows of features, of which nothing else is known, are one."""
-_ROWS = 1024
+_ROWS = 256  # that are compared with all others at once: memory grows with the number of photos alone
 
 
 def numbered_copies(
-    rows: Float[np.ndarray, "n D"], fingerprints: UInt64[np.ndarray, "n"]
-) -> Int[np.ndarray, "n"]:
+    rows: Float[np.ndarray, "n D"], fingerprints: UInt64[np.ndarray, " n"]
+) -> Int[np.ndarray, " n"]:
     """A number for each photo; copies of one photo (compressed, resized, brightened) have the same.
 
     `rows` are prepared. Rows of features that come without photos have the fingerprint 0, and only those that
     are practically equal count as copies.
     """
     rows = unit_rows(rows - rows.mean(axis=0))
-    first, second = [], []
+    firsts = np.arange(len(rows))  # the first known copy of each photo
     for start in range(0, len(rows), _ROWS):
-        found = _copies(rows[start : start + _ROWS], fingerprints[start : start + _ROWS], rows, fingerprints)
-        places, others = np.nonzero(found)
-        first.append(places + start)
-        second.append(others)
-    pairs = np.concatenate(first), np.concatenate(second)
-    graph = coo_array((np.ones(len(pairs[0])), pairs), shape=(len(rows), len(rows)))
-    numbers: Int[np.ndarray, n] = connected_components(graph, directed=False)[1].astype(np.int64)
-    return numbers
+        block = slice(start, start + _ROWS)
+        for found in _copies(rows[block], fingerprints[block], rows, fingerprints):
+            joined = firsts[found]
+            if len(joined) and (joined != joined[0]).any():
+                firsts[np.isin(firsts, joined)] = joined.min()
+    return np.asarray(np.unique(firsts, return_inverse=True)[1])
 
 
 def _copies(
     rows: Float[np.ndarray, "m D"],
-    fingerprints: UInt64[np.ndarray, "m"],
+    fingerprints: UInt64[np.ndarray, " m"],
     others: Float[np.ndarray, "n D"],
-    other_fingerprints: UInt64[np.ndarray, "n"],
+    other_fingerprints: UInt64[np.ndarray, " n"],
 ) -> Bool[np.ndarray, "m n"]:
     cosines = rows @ others.T
     bits = np.bitwise_count(fingerprints[:, None] ^ other_fingerprints[None])

@@ -14,8 +14,7 @@
 
 The description (the metadata entry "fewset.classifier") is a `Description`. What was learned is stored, not
 learned anew, so that a file gives the probabilities of the classifier that was saved, to the bit. Beside the
-description stands `sha256`, of it and of the tensors, by which damage is noticed; files of earlier versions
-have none.
+description stands `sha256`, of it and of the tensors, by which damage is noticed.
 """
 
 import json
@@ -36,6 +35,7 @@ from fewset.classify.adapted_head import AdaptedHead
 from fewset.classify.background import Background, HeldOutComparison
 from fewset.classify.class_names import check_class_names
 from fewset.classify.encoder_place import name_from_file
+from fewset.classify.heads import CLASSIFIER_HEADS
 from fewset.classify.learned import EncoderStamp, Learned
 from fewset.classify.linear import LinearClassifier
 from fewset.classify.support import Support
@@ -126,6 +126,17 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         save_file(tensors, temporary, metadata={_ENTRY: json.dumps(described, sort_keys=True)})
 
 
+def is_classifier(path: Path) -> bool:
+    """Whether a file says that it is a classifier, whatever its name ends with."""
+    if not path.is_file():
+        return False
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return _ENTRY in (file.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
+
+
 def load_classifier(path: Path) -> tuple[Learned, float | None]:
     """The classifier of a file, and the share of its own photos that may be turned away.
 
@@ -137,7 +148,9 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
         description, tensors = _read(path)
     except (SafetensorError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"{path} is not a usable classifier: {reason}; fit it anew") from None
+        raise UserError(
+            f"{path} is not a usable classifier: {reason}; make it again: fewset fit PHOTOS -o {path.name}"
+        ) from None
     support = Support(
         np.array(description.classes),
         tensors["labels"],
@@ -185,7 +198,7 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
         _check_shapes(description, {name: file.get_slice(name) for name in file.keys()})  # noqa: SIM118
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     _check_values(description, tensors)
-    _demand(digest in (None, _digest(table, tensors)), "what its sha256 says: it is damaged")
+    _demand(digest == _digest(table, tensors), "the sha256 of its contents: it is damaged")
     return description, tensors
 
 
@@ -199,10 +212,13 @@ def _digest(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
 
 
 def _check_description(description: Description) -> None:
-    classes, trust = description.classes, description.trust
+    classes, trust, head = description.classes, description.trust, description.head
+    _demand(head in CLASSIFIER_HEADS, f"one of the heads {', '.join(sorted(CLASSIFIER_HEADS))}, got {head!r}")
     photos, way = len(description.photos), len(classes)
     _demand(way >= 2 and len({type(label) for label in classes}) == 1, "two classes of one kind")
     _demand(sorted(set(classes)) == list(classes), "sorted classes, each once")
+    numbers = [label for label in classes if isinstance(label, int)]
+    _demand(all(-(2**63) <= number < 2**63 for number in numbers), "labels below 2^63")
     shown = (one_line(name[:_LONGEST_NAME]) for name in description.photos)
     _demand(tuple(shown) == description.photos, "printable names of photos")
     _demand(0 < description.power <= _LARGEST_POWER, f"a power above 0, and {_LARGEST_POWER} at most")
@@ -268,7 +284,7 @@ def _background_shapes(description: Description, dim: int) -> dict[str, tuple[in
     if description.background is None or not description.background.kept:
         return {}
     with torch.device("meta"):
-        state = AdaptedHead(dim).state_dict()
+        state = AdaptedHead(dim, description.background.uses_set).state_dict()
     return {_BACKGROUND + name: tuple(value.shape) for name, value in state.items()}
 
 
@@ -282,7 +298,7 @@ def _background(description: Description, tensors: dict[str, np.ndarray]) -> Bac
     }
     if not weights:
         return Background(description.background, None)
-    head = AdaptedHead(tensors["features"].shape[1])
+    head = AdaptedHead(tensors["features"].shape[1], description.background.uses_set)
     head.load_state_dict(weights)
     return Background(description.background, head.finished())
 

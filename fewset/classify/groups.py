@@ -25,7 +25,7 @@ def group_names(groups: Any, count: int) -> tuple[str, ...]:
     return tuple("" if group is None or group != group else str(group) for group in given)
 
 
-def numbered_groups(groups: Sequence[str], copies: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+def numbered_groups(groups: Sequence[str], copies: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     """A number for each photo; those of one group have the same, and so have copies of one photo.
 
     `copies` numbers the photos: copies of one photo are equal. Where a photo has a copy in another group, the

@@ -18,6 +18,7 @@ from fewset.classify.trust import Trust, examine
 from fewset.models.encoders import Encoder
 from fewset.models.regression import membership
 from fewset.runtime.errors import UserError
+from fewset.runtime.machine import prepare_for_fork
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Learned:
         """The labelled photos, ready to compare others with."""
         return closeness(self.support.features, self.support.labels)
 
-    def none_of_these(self, features: Float[np.ndarray, "m D"], share: float) -> Bool[np.ndarray, "m"]:
+    def none_of_these(self, features: Float[np.ndarray, "m D"], share: float) -> Bool[np.ndarray, " m"]:
         """Whether each row is further from the labelled ones than all but a share of these are."""
         return np.asarray(self.closeness.largest(features) < self.threshold(share))
 
@@ -95,6 +96,7 @@ def learn(
             "nothing to tell apart"
         )
     check_class_names(support.classes)
+    prepare_for_fork()
     adapted = background.head if background is not None else None
     head = find_classifier_head(head_name) if adapted is None else adapted
     trust = examine(head, support)

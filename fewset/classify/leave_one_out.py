@@ -27,9 +27,9 @@ _CHUNK_NUMBERS = 2**22  # of the rows of the fits that are made at once
 def left_out_logits(
     head: ClassifierHead,
     rows: Float[Tensor, "n D"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     way: int,
-    together: Int[np.ndarray, "n"],
+    together: Int[np.ndarray, " n"],
     fits: int = MOST_FITS,
 ) -> Float[np.ndarray, "n N"]:
     """The logits of each prepared row from a fit without it; NaN where its class has no other photo.
@@ -52,8 +52,8 @@ def left_out_logits(
 
 
 def left_out_turns(
-    labels: Int[np.ndarray, "n"], together: Int[np.ndarray, "n"], fits: int = MOST_FITS
-) -> Int[np.ndarray, "n"]:
+    labels: Int[np.ndarray, " n"], together: Int[np.ndarray, " n"], fits: int = MOST_FITS
+) -> Int[np.ndarray, " n"]:
     """When each photo is left out: the first of every class first, and so on.
 
     Photos of one number have one turn. Where they are of several classes, it is that at which the fewest
@@ -69,7 +69,9 @@ def left_out_turns(
     return turns[numbers]
 
 
-def _testable(labels: Int[np.ndarray, "n"], turns: Int[np.ndarray, "n"], way: int) -> Bool[np.ndarray, "n"]:
+def _testable(
+    labels: Int[np.ndarray, " n"], turns: Int[np.ndarray, " n"], way: int
+) -> Bool[np.ndarray, " n"]:
     """Whether the class of a photo has one with another turn."""
     first = np.full(way, -1)
     first[labels] = turns
@@ -83,7 +85,7 @@ def _coordinates(rows: Float[Tensor, "n D"]) -> Float[Tensor, "n d"]:
     return torch.linalg.qr(rows.mT, mode="r").R.mT if len(rows) < rows.shape[1] else rows
 
 
-def _chunks(turns: Int[np.ndarray, "fits"], numbers: int) -> Iterator[Int[np.ndarray, "some"]]:
+def _chunks(turns: Int[np.ndarray, " fits"], numbers: int) -> Iterator[Int[np.ndarray, " some"]]:
     size = max(1, _CHUNK_NUMBERS // numbers)
     for start in range(0, len(turns), size):
         yield turns[start : start + size]

@@ -14,9 +14,9 @@ class LinearClassifier:
     """Rows of features to logits. Every head ends as one of these; they are what is saved and exported."""
 
     power: float
-    shift: Float[np.ndarray, "D"]
+    shift: Float[np.ndarray, " D"]
     weight: Float[np.ndarray, "D N"]
-    bias: Float[np.ndarray, "N"]
+    bias: Float[np.ndarray, " N"]
     temperature: float
 
     def logits(self, features: Float[np.ndarray, "m D"]) -> Float[np.ndarray, "m N"]:

@@ -27,7 +27,7 @@ class PhotoRow(NamedTuple):
     """A photo as the classifier knows it, or why it does not."""
 
     name: str
-    features: Float32[np.ndarray, "D"]
+    features: Float32[np.ndarray, " D"]
     """NaN for a photo that cannot be read."""
     thumbnail: bytes = b""
     """A small JPEG."""
@@ -39,7 +39,7 @@ class PhotoRow(NamedTuple):
     """What it belongs to with others; "" where it stands for itself."""
 
 
-def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = True) -> Iterator[PhotoRow]:
+def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = False) -> Iterator[PhotoRow]:
     """One row a photo, in order; what cannot be read is a row with its reason.
 
     Two batches of decoded photos are in memory at most, each reduced to what the encoder needs. Thumbnails
@@ -73,7 +73,7 @@ class Look(NamedTuple):
     fingerprint: int = 0
     problem: str = ""
 
-    def row(self, features: Float32[np.ndarray, "D"]) -> PhotoRow:
+    def row(self, features: Float32[np.ndarray, " D"]) -> PhotoRow:
         """The photo with what the encoder made of its image."""
         return PhotoRow(self.name, features, self.thumbnail, self.fingerprint, self.problem)
 
@@ -82,12 +82,14 @@ class Look(NamedTuple):
         return self.row(np.full(dim, np.nan, dtype=np.float32))
 
 
-def look_at(photo: Photo, size: int, thumbnails: bool = True) -> Look:
+def look_at(photo: Photo, size: int, thumbnails: bool = False) -> Look:
     """Read and decode a photo, no larger than an encoder of that input size needs it."""
     try:
         image = decode_photo(photo.read(), size)
     except (BadImage, OSError, ValueError) as error:  # ValueError: a path that no system has
         return Look(photo.name, None, problem=str(error))
+    if 0 in image.size:
+        return Look(photo.name, None, problem="the image has no pixels")
     if not thumbnails:
         return Look(photo.name, image)
     return Look(photo.name, image, _thumbnail(image), fingerprint(image))
@@ -102,7 +104,10 @@ def _thumbnail(image: Image.Image) -> bytes:
 
 
 def fingerprint(image: Image.Image) -> int:
-    """The difference hash: whether each of 8 x 8 grey cells is brighter than its right neighbour."""
+    """The difference hash: whether each of 8 x 8 grey cells is brighter than its right neighbour.
+
+    It is never 0, which stands for a row without a photo: a flat photo has 1.
+    """
     grey = np.asarray(image.convert("L").resize((_HASH + 1, _HASH), Image.Resampling.BOX), dtype=np.int16)
     bits = (grey[:, 1:] < grey[:, :-1]).flatten()
-    return int.from_bytes(np.packbits(bits).tobytes())
+    return int.from_bytes(np.packbits(bits).tobytes()) or 1

@@ -3,6 +3,7 @@
 Nothing is decoded here; a `Photo` is a name and a way to its bytes or pixels.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -53,6 +54,16 @@ def is_photos(photos: Any) -> bool:
     )
 
 
+def as_sequence(photos: Any) -> Any:
+    """What an iterator yields, as a list that can be read more than once; anything else as it is."""
+    values = list(photos) if isinstance(photos, Iterator) else photos
+    if isinstance(values, list | tuple) and not values:
+        raise UserError(
+            "got no photos and no rows, expected one or more; does the folder or pattern match any?"
+        )
+    return values
+
+
 @contextmanager
 def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
     """The photos of a folder or zip file (all that are in it), or those that are listed."""
@@ -77,6 +88,8 @@ class Listing:
     """Paths; that of a photo in a zip file goes on inside it."""
     readers: list[Callable[[str], bytes]]
     """What reads the photo of a name."""
+    archives: list[Path | None]
+    """The zip file that a photo is in; None for a file of its own."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -89,24 +102,29 @@ class Listing:
     @property
     def packed(self) -> str | None:
         """The first photo that is not a file of its own but inside a zip file, if there is one."""
-        pairs = zip(self.names, self.readers, strict=True)
-        return next((name for name, read in pairs if read is not read_photo), None)
+        pairs = zip(self.names, self.archives, strict=True)
+        return next((name for name, archive in pairs if archive is not None), None)
+
+    def state(self, number: int) -> tuple[int, int]:
+        """The `file_state` of a photo, or of the zip file that it is in."""
+        return file_state(self.archives[number] or self.names[number])
 
 
 @contextmanager
 def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
     """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once."""
     with ExitStack() as stack:
-        found: dict[str, Callable[[str], bytes]] = {}
+        found: dict[str, tuple[Callable[[str], bytes], Path | None]] = {}
         known: set[str] = set()
         for path in paths:
-            names, read = _names(path, stack)
+            names, read, archive = _names(path, stack)
             for name in names:
                 place = abspath(name)  # noqa: PTH100, a photo may be listed under two spellings
                 if place not in known:
                     known.add(place)
-                    found[name] = read
-        listing = Listing(list(found), list(found.values()))
+                    found[name] = read, archive
+        origins = list(found.values())
+        listing = Listing(list(found), [read for read, _ in origins], [archive for _, archive in origins])
         del found, known
         yield listing
 
@@ -173,25 +191,34 @@ def check_no_photo(path: Path) -> None:
         raise UserError(f"{path} has the name of a photo, which must not be lost; choose another name")
 
 
+def file_state(path: str | Path) -> tuple[int, int]:
+    """The size and the modification time of a file, which change when it is replaced; -1 if there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116, what is listed may be no path at all
+    except (OSError, ValueError):
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
+
+
 def read_photo(path: str | Path) -> bytes:
     """The bytes of a file, unless it is too large for a photo."""
     return read_image_file(Path(path))
 
 
-def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Callable[[str], bytes]]:
-    """The photos at a path, and what reads them; zip files stay open until `stack` ends."""
+def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Callable[[str], bytes], Path | None]:
+    """The photos at a path, what reads them, and their zip file, which stays open until `stack` ends."""
     if _is_table(path):
-        return (str(path.parent / name) for (name,) in _table(path, ("path",))), read_photo
+        return (str(path.parent / name) for (name,) in _table(path, ("path",))), read_photo, None
     if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return [str(path)], read_photo
+        return [str(path)], read_photo, None
     if not path.exists():
         raise UserError(f"{path} does not exist; expected a folder, a zip file, a CSV file or a photo")
     if path.is_dir():
         with open_source(path) as source:
-            return [str(path / file) for file in _photo_files(source)], read_photo
+            return [str(path / file) for file in _photo_files(source)], read_photo, None
     archive = stack.enter_context(open_source(path))
     names = (f"{path}/{file}" for file in _photo_files(archive))
-    return names, lambda name: archive.read(name.removeprefix(f"{path}/"))
+    return names, lambda name: archive.read(name.removeprefix(f"{path}/")), path
 
 
 def _photo_files(source: Source) -> list[str]:

@@ -4,22 +4,30 @@ A chunk is the same photos whatever the number of processes and wherever a run w
 the same. Each process embeds its share of the chunks, all get the rows, and the first one writes.
 """
 
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import chain, islice
-from operator import ne
 from pathlib import Path
 
 from fewset.classify.answer_files import answer_row, write_csv, write_lines
 from fewset.classify.answering import answered
-from fewset.classify.journal import Heading, Journal, Row, begin, check_same, files_beside, reopen
+from fewset.classify.answers import Row
 from fewset.classify.learned import Learned
+from fewset.classify.partial_answers import PartialAnswers, key_of
 from fewset.classify.photo_rows import BATCH, PhotoRow, photo_rows
 from fewset.classify.photos import Listing, Photo, check_no_photo, could_list, opened_paths, read_files
-from fewset.classify.sorting import Place, check_folders, class_folders, move, sort_photos, sorted_to
+from fewset.classify.sorting import (
+    Place,
+    check_folders,
+    class_folders,
+    move,
+    plan_sorting,
+    planned_by,
+    read_plan,
+    sort_photos,
+    write_plan,
+)
 from fewset.models.encoders import Encoder
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
@@ -44,13 +52,16 @@ class Predictor:
     """Of the classes' own photos that may be turned away as none of these; None: none are."""
     together: bool = False
 
-    def chunks(self, listing: Listing, first: int = 0) -> Iterator[list[Row]]:
-        """The answers from number `first` on, in the order of the photos.
+    def chunks(self, listing: Listing, starts: Sequence[int] | None = None) -> Iterator[list[Row]]:
+        """The answers of the chunks that begin with the photos of these numbers; of all, unless given.
 
         `together` they come in one chunk: a row of features is kept in memory for each photo.
         """
-        with progress("photos", len(listing), first) as advance:
-            chunks = _embedded_chunks(listing, self.encoder, first)
+        if starts is None or self.together:
+            starts = range(0, len(listing), CHUNK)
+        done = len(listing) - sum(min(CHUNK, len(listing) - start) for start in starts)
+        with progress("photos", len(listing), done) as advance:
+            chunks = _embedded_chunks(listing, self.encoder, starts)
             if self.together:
                 rows = []
                 for chunk in chunks:
@@ -82,7 +93,7 @@ class Outputs:
     """What is done to them, "moved" or "linked"."""
 
     @property
-    def journal(self) -> Path | None:
+    def partial(self) -> Path | None:
         """The file that a stopped run goes on from."""
         return next(
             (path.with_name(f"{path.name}.partial") for path in (self.csv, self.json, self.folder) if path),
@@ -91,12 +102,12 @@ class Outputs:
 
     def check(self, learned: Learned, paths: Sequence[Path], read: Sequence[Path] = ()) -> None:
         """Refuse, before the work, what cannot be written after it, and what is `read` besides the photos."""
-        assert self.journal is not None
-        journals = {f"the {what}": path for what, path in files_beside(self.journal).items()}
+        assert self.partial is not None
+        besides = {"the answers so far": self.partial, "their lock": _lock(self.partial)}
         folders = {} if self.folder is None else class_folders(self.folder, learned.support.classes)
         sorting = {"the folder of photos": self.folder, **folders}
-        check_apart({"--csv": self.csv, "--json": self.json, **sorting, **journals})
-        for path in filter(None, (self.csv, self.json, *journals.values())):
+        check_apart({"--csv": self.csv, "--json": self.json, **sorting, **besides})
+        for path in filter(None, (self.csv, self.json, *besides.values())):
             check_output(path, chain(read_files(paths), read))
             check_no_photo(path)
         if self.folder is not None:
@@ -140,50 +151,81 @@ def predict_to(
 
     `read` are the files that the predictor came from, which no output may replace.
     """
-    journal = outputs.journal
-    assert journal is not None
+    partial = outputs.partial
+    assert partial is not None
     outputs.check(predictor.learned, paths, read)
-    told = f"another run writes {journal} now; wait until it is done, or write to another file"
-    with alone(files_beside(journal)["lock"], told):
-        return _predict_to(predictor, classifier_digest, paths, outputs, resume)
+    told = f"another run writes {partial} now; wait until it is done, or write to another file"
+    with alone(_lock(partial), told):
+        if not resume and distributed.on_main_process(partial.exists):
+            raise UserError(
+                f"{partial} is what a stopped run left; go on with it by --resume, or remove it to start over"
+            )
+        options = predictor.top, predictor.share, predictor.together
+        return _predict_to(predictor, key_of(classifier_digest, *options), paths, outputs, partial)
 
 
 def _predict_to(
-    predictor: Predictor, classifier_digest: str, paths: Sequence[Path], outputs: Outputs, resume: bool
+    predictor: Predictor, key: str, paths: Sequence[Path], outputs: Outputs, partial: Path
 ) -> Summary:
-    # Photos that help to classify each other are answered all at once, or not at all.
-    chunk = sys.maxsize if predictor.together else CHUNK
-    journal = distributed.on_main_process(lambda: _stopped(outputs, resume, chunk))
-    options = f"--top {predictor.top}, reject {predictor.share}, together {predictor.together}"
-    words = tuple(str(path) for path in paths)
-    if journal is not None and journal.complete:  # some photos may have been moved away already
-        found = journal.heading
-        check_same(
-            found, Heading(classifier_digest, words, options, found.photos, found.listed), journal.path
+    plan_key = key_of(key, *paths)
+    planned = distributed.on_main_process(lambda: planned_by(partial))
+    if planned is not None and (planned != plan_key or outputs.folder is None):
+        raise UserError(
+            f"{partial} is of a run that was stopped while it sorted photos; give the command that began it, "
+            "with --resume"
         )
-        names = [row["file"] for row in journal.rows()]
-        if _digest(names) != found.listed or not all(map(could_list(paths), names)):
-            raise _other_photos(journal)
-    else:
+    if planned is None:
         with opened_paths(paths) as listing:
             _check_sortable(listing, paths, outputs)
-            heading = Heading(classifier_digest, words, options, len(listing), _digest(listing.names))
-            if len(set(distributed.all_gather(heading))) > 1:
+            if len(set(distributed.all_gather(key_of(*listing.names)))) > 1:
                 raise UserError("the processes see different photos; put them where all machines find them")
-            journal = distributed.on_main_process(lambda: _ready(journal, heading, outputs, listing.names))
-            for rows in predictor.chunks(listing, journal.done):
-                if distributed.is_main_process():
-                    journal.append(rows)
+            answers = PartialAnswers(partial, key, listing)
+            _answer(predictor, answers)
     # The others do not wait: to move photos may take longer than processes wait for each other.
-    return _finish(journal, predictor.top, outputs) if distributed.is_main_process() else Summary()
+    if not distributed.is_main_process():
+        return Summary()
+    if outputs.folder is None or outputs.place is None:
+        return _finish(answers.rows, predictor.top, outputs, partial)
+    if planned is None:
+        states = map(answers.state, range(len(listing)))
+        steps = plan_sorting(zip(answers.rows(), states, strict=True), outputs.folder, outputs.place)
+        write_plan(partial, plan_key, steps)
+    return _sort(partial, predictor.top, outputs, outputs.folder, outputs.place, could_list(paths))
 
 
-def _embedded_chunks(listing: Listing, encoder: Encoder, first: int) -> Iterator[list[PhotoRow]]:
-    """The rows of all photos from number `first` on, a chunk at a time; every process gets all of them."""
+def _sort(
+    plan: Path, top: int, outputs: Outputs, folder: Path, place: Place, listed: Callable[[str], bool]
+) -> Summary:
+    for _ in read_plan(plan, folder, listed):  # all of it is right before a photo is touched
+        pass
+    places = list(sort_photos(read_plan(plan, folder, listed), place))
+
+    def rows() -> Iterator[Row]:
+        for step, now in zip(read_plan(plan, folder, listed), places, strict=True):
+            yield {**step.row, f"{outputs.verb}_to": now}
+
+    return _finish(rows, top, outputs, plan)
+
+
+def _answer(predictor: Predictor, answers: PartialAnswers) -> None:
+    """Answer the photos that have no answer yet."""
+
+    def missing() -> list[int]:
+        answers.reopen()
+        # Photos that help to classify each other are answered all at once.
+        return [0] if predictor.together else answers.missing(CHUNK)
+
+    starts = distributed.on_main_process(missing)
+    for start, rows in zip(starts, predictor.chunks(answers.listing, starts), strict=True):
+        if distributed.is_main_process():
+            answers.append(start, rows)
+
+
+def _embedded_chunks(listing: Listing, encoder: Encoder, starts: Sequence[int]) -> Iterator[list[PhotoRow]]:
+    """The rows of the chunks that begin with these photos; every process gets all of them."""
     world = distributed.world_size()
-    starts = range(first, len(listing), CHUNK)
     mine = starts[distributed.rank() :: world]
-    rows = photo_rows(_photos(listing, mine), encoder, thumbnails=False)
+    rows = photo_rows(_photos(listing, mine), encoder)
     for turn in range(0, len(starts), world):
         number = turn + distributed.rank()
         count = min(CHUNK, len(listing) - starts[number]) if number < len(starts) else 0
@@ -197,53 +239,20 @@ def _photos(listing: Listing, starts: Sequence[int]) -> Iterator[Photo]:
         yield from listing.photos(start, start + CHUNK)
 
 
-def _stopped(outputs: Outputs, resume: bool, chunk: int) -> Journal | None:
-    """The journal of a stopped run, if there is one; it must be meant to go on."""
-    path = outputs.journal
-    if path is None or not path.exists():
-        return None
-    if not resume:
-        raise UserError(
-            f"{path} is what a stopped run left; go on with it by --resume, or remove it to start anew"
-        )
-    return reopen(path, chunk)
+def _lock(partial: Path) -> Path:
+    return partial.with_name(f".{partial.name}.lock")
 
 
-def _ready(journal: Journal | None, heading: Heading, outputs: Outputs, names: Sequence[str]) -> Journal:
-    if journal is None:
-        assert outputs.journal is not None
-        return begin(outputs.journal, heading)
-    check_same(journal.heading, heading, journal.path)
-    answered_names = (row["file"] for row in journal.rows())
-    if journal.done > len(names) or any(map(ne, answered_names, names)):
-        raise _other_photos(journal)
-    return journal
-
-
-def _other_photos(journal: Journal) -> UserError:
-    return UserError(f"{journal.path} has answers for other photos than PATHS; remove it to start anew")
-
-
-def _finish(journal: Journal, top: int, outputs: Outputs) -> Summary:
-    summary = Summary()
-    more = f"{outputs.verb}_to" if outputs.verb else ""
-    if outputs.folder is not None and outputs.place is not None:
-        sort_photos(journal.rows(), outputs.folder, outputs.place, journal.log)
-
-    def rows() -> Iterator[Row]:
-        if not more:
-            yield from journal.rows()
-        else:
-            for row, place in zip(journal.rows(), sorted_to(journal.log), strict=True):
-                yield {**row, more: place}
-
+def _finish(rows: Callable[[], Iterator[Row]], top: int, outputs: Outputs, partial: Path) -> Summary:
+    """Write the files, and remove what a stopped run would go on from."""
     if outputs.csv is not None:
-        write_csv(outputs.csv, rows(), top, [more] if more else [])
+        write_csv(outputs.csv, rows(), top, [f"{outputs.verb}_to"] if outputs.verb else [])
     if outputs.json is not None:
         write_lines(outputs.json, rows())
-    for row in journal.rows():
+    summary = Summary()
+    for row in rows():
         summary.add(row)
-    journal.remove()
+    partial.unlink()
     return summary
 
 
@@ -267,10 +276,3 @@ def _refuse_to_empty(listing: Listing, folders: Sequence[Path]) -> None:
                     f"{place} is a link to a place outside of {folder}, whose photos would be moved away; "
                     "take --link-to, or name that place"
                 )
-
-
-def _digest(names: Iterable[str]) -> str:
-    digest = sha256()
-    for name in names:
-        digest.update(name.encode(errors="surrogateescape") + b"\0")
-    return digest.hexdigest()

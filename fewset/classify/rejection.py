@@ -29,21 +29,21 @@ class Closeness:
     """Labelled photos to compare new ones with: by cosines to each of them and to the prototypes."""
 
     shots: Float[np.ndarray, "n D"]
-    labels: Int[np.ndarray, "n"]
+    labels: Int[np.ndarray, " n"]
     sums: Float[np.ndarray, "N D"]
     """Of the shots of each class; the prototypes are these at length 1."""
 
-    def largest(self, features: Float[np.ndarray, "m D"]) -> Float[np.ndarray, "m"]:
+    def largest(self, features: Float[np.ndarray, "m D"]) -> Float[np.ndarray, " m"]:
         """The largest cosine of each new photo to a shot or to a prototype."""
         rows = prepared(features, POWER)
         cosines = rows @ self.shots.T, rows @ unit_rows(self.sums).T
         return np.asarray(np.maximum(*(part.max(axis=1) for part in cosines)))
 
-    def nearest(self, features: Float[np.ndarray, "m D"]) -> Int[np.ndarray, "m"]:
+    def nearest(self, features: Float[np.ndarray, "m D"]) -> Int[np.ndarray, " m"]:
         """The labelled photo that is nearest."""
         return np.asarray((prepared(features, POWER) @ self.shots.T).argmax(axis=1))
 
-    def left_out(self, together: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def left_out(self, together: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The largest cosine of each labelled photo when all with its number (copies, a group) are left out.
 
         NaN where its class has no other photo: that says nothing about photos of the class.
@@ -62,7 +62,7 @@ class Closeness:
         return result
 
 
-def closeness(features: Float[np.ndarray, "n D"], labels: Int[np.ndarray, "n"]) -> Closeness:
+def closeness(features: Float[np.ndarray, "n D"], labels: Int[np.ndarray, " n"]) -> Closeness:
     """Labelled rows of features, ready to compare others with."""
     shots = prepared(features, POWER)
     return Closeness(shots, labels, np.eye(labels.max() + 1)[labels].T @ shots)

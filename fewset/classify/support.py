@@ -17,12 +17,12 @@ class Support:
 
     classes: np.ndarray
     """The labels, sorted, each once."""
-    labels: Int64[np.ndarray, "n"]
+    labels: Int64[np.ndarray, " n"]
     """The class of each photo, a number into `classes`."""
     features: Float32[np.ndarray, "n D"]
     names: tuple[str, ...]
     thumbnails: tuple[bytes, ...]
-    fingerprints: UInt64[np.ndarray, "n"]
+    fingerprints: UInt64[np.ndarray, " n"]
     groups: tuple[str, ...]
     """What each photo belongs to with others; "" for one that stands for itself."""
 
@@ -30,11 +30,11 @@ class Support:
         return len(self.labels)
 
     @property
-    def shots(self) -> Int64[np.ndarray, "N"]:
+    def shots(self) -> Int64[np.ndarray, " N"]:
         """How many photos each class has."""
         return np.bincount(self.labels, minlength=len(self.classes))
 
-    def take(self, chosen: Bool[np.ndarray, "n"]) -> "Support":
+    def take(self, chosen: Bool[np.ndarray, " n"]) -> "Support":
         """Those that are chosen; a class of which none is chosen is gone."""
         places = np.flatnonzero(chosen)
         kept, labels = np.unique(self.labels[places], return_inverse=True)
@@ -68,6 +68,15 @@ class Support:
         )
 
 
+def class_array(classes: np.ndarray) -> np.ndarray:
+    """The classes; whole numbers become int64, as a file has them, with room for -1 ("none of these")."""
+    if classes.dtype.kind not in "iu":
+        return classes
+    if classes.max() > np.iinfo(np.int64).max:
+        raise UserError(f"got the label {classes.max()}, expected numbers below 2^63; use texts as labels")
+    return classes.astype(np.int64)
+
+
 def support_of_rows(
     features: Float32[np.ndarray, "n D"], labels: np.ndarray, groups: tuple[str, ...] | None = None
 ) -> Support:
@@ -75,7 +84,7 @@ def support_of_rows(
     classes, numbers = np.unique(labels, return_inverse=True)
     nothing = ("",) * len(labels)
     return Support(
-        classes,
+        class_array(classes),
         numbers,
         features,
         nothing,

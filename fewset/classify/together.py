@@ -14,7 +14,7 @@ ADVISED_BELOW = 5
 """Shots a class. With so many and more it measured as no gain, or a loss."""
 
 
-def warn_if_not_advised(shots: Int[np.ndarray, "N"]) -> None:
+def warn_if_not_advised(shots: Int[np.ndarray, " N"]) -> None:
     """Warn where the classes have so many labelled photos that the others do not help."""
     mean = shots.mean()
     if mean >= ADVISED_BELOW:
@@ -28,7 +28,7 @@ def warn_if_not_advised(shots: Int[np.ndarray, "N"]) -> None:
 def probabilities_together(
     rows: Float[np.ndarray, "m D"],
     support: Float[np.ndarray, "n D"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     steps: int = STEPS,
     temperature: float = TEMPERATURE,
 ) -> Float[np.ndarray, "m N"]:

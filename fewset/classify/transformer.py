@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float32
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from fewset.classify.encoder_place import files_of
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import PhotoRow, photo_rows
-from fewset.classify.photos import opened_photos
+from fewset.classify.photos import as_sequence, opened_photos
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.run_encoder import load_encoder
@@ -23,8 +25,14 @@ _LISTED = 3
 
 
 def chosen_encoder(encoder: str | Encoder, device: str = "auto") -> Encoder:
-    """The encoder of a name, loaded once, or the one that is given."""
-    return _loaded(encoder, device) if isinstance(encoder, str) else encoder
+    """The encoder of a name, loaded once as long as its files stay the same, or the one that is given."""
+    if isinstance(encoder, str) and isinstance(device, str):
+        return _loaded(encoder, device, _files(encoder))
+    if isinstance(encoder, str):
+        raise UserError(f"device is {device!r}, expected 'auto', 'cpu', 'cuda' or 'cuda:1'")
+    if not callable(encoder):
+        raise UserError(f"encoder is {encoder!r}, expected a name, the path of a run, or an encoder")
+    return encoder
 
 
 def encoder_of(learned: Learned, given: str | Encoder | None, device: str = "auto") -> Encoder:
@@ -43,8 +51,14 @@ def encoder_of(learned: Learned, given: str | Encoder | None, device: str = "aut
 
 
 @lru_cache(maxsize=2)
-def _loaded(name: str, device: str) -> Encoder:
+def _loaded(name: str, device: str, files: tuple[Any, ...]) -> Encoder:  # noqa: ARG001, part of the key
     return load_encoder(name, device)
+
+
+def _files(name: str) -> tuple[tuple[Path, int, int], ...]:
+    """What tells whether the files of an encoder are still the same."""
+    files = (file.absolute() for file in files_of(name) or files_of(f"./{name}") if file.is_file())
+    return tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
 def embed(photos: Any, encoder: str | Encoder = "auto", device: str = "auto") -> Float32[np.ndarray, "n D"]:
@@ -74,7 +88,7 @@ def embed(photos: Any, encoder: str | Encoder = "auto", device: str = "auto") ->
             model = image_embedder(load(encoder), "fewset.embed")
             return embed_images(model, photos.images, rows).cpu().numpy()
         photos = photos.images
-    with opened_photos(photos) as opened:
+    with opened_photos(as_sequence(photos)) as opened:
         return readable_features(photo_rows(opened, chosen_encoder(encoder, device)))
 
 

@@ -123,28 +123,28 @@ def examine(head: ClassifierHead, support: Support) -> Trust:
     )
 
 
-def _firsts(numbers: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+def _firsts(numbers: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
     """Whether each photo is the first with its number."""
     first = np.zeros(len(numbers), dtype=bool)
     first[np.unique(numbers, return_index=True)[1]] = True
     return first
 
 
-def _groups(copies: Int[np.ndarray, "n"]) -> tuple[tuple[int, ...], ...]:
+def _groups(copies: Int[np.ndarray, " n"]) -> tuple[tuple[int, ...], ...]:
     several = np.flatnonzero(np.bincount(copies) > 1)
     return tuple(tuple(np.flatnonzero(copies == number).tolist()) for number in several)
 
 
-def _confusions(labels: Int[np.ndarray, "m"], answers: Int[np.ndarray, "m"]) -> tuple[Confusion, ...]:
+def _confusions(labels: Int[np.ndarray, " m"], answers: Int[np.ndarray, " m"]) -> tuple[Confusion, ...]:
     wrong = labels != answers
     counted = Counter(zip(labels[wrong].tolist(), answers[wrong].tolist(), strict=True))
     return tuple(Confusion(*pair, count) for pair, count in counted.most_common())
 
 
 def _suspects(
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     probabilities: Float[np.ndarray, "n N"],
-    testable: Bool[np.ndarray, "n"],
+    testable: Bool[np.ndarray, " n"],
 ) -> tuple[Suspect, ...]:
     answers = probabilities.argmax(axis=1)
     found = np.flatnonzero(testable & (answers != labels) & (probabilities.max(axis=1) >= SUSPECT))
@@ -155,11 +155,11 @@ def _suspects(
 
 
 def _weakest(
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     probabilities: Float[np.ndarray, "n N"],
-    tested: Bool[np.ndarray, "n"],
-    different: Int[np.ndarray, "N"],
-    untested: Int[np.ndarray, "u"],
+    tested: Bool[np.ndarray, " n"],
+    different: Int[np.ndarray, " N"],
+    untested: Int[np.ndarray, " u"],
 ) -> int:
     """The untested class with the fewest photos, while there is one; then the one least sure of its own."""
     if len(untested):

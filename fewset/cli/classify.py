@@ -16,7 +16,7 @@ from fewset.runtime.files import check_apart, check_output, file_digest, write_t
 from fewset.runtime.names import one_line
 
 if TYPE_CHECKING:
-    from fewset.classify.journal import Row
+    from fewset.classify.answers import Row
     from fewset.classify.learned import Learned
     from fewset.classify.predicting import Outputs, Predictor, Summary
 
@@ -51,7 +51,7 @@ def fit(
         Path | None,
         typer.Option(
             help="Photos of many other classes of the domain, as PHOTOS are: FEAT is trained on them, and "
-            "kept where it is ahead."
+            "kept, with the set or without it, where it is ahead."
         ),
     ] = None,
     card: Annotated[
@@ -148,17 +148,18 @@ def predict(
         outputs = Outputs(csv, json, move_to, move, "moved")
     if link_to is not None:
         outputs = Outputs(csv, json, link_to, link, "linked")
-    if outputs.journal is None:
+    if outputs.partial is None:
         if resume:
             raise UserError(
                 "--resume goes on with a file or folder; give --csv, --json, --move-to or --link-to"
             )
-        _print_answers(predictor, paths)
+        _check_any_readable(_print_answers(predictor, paths))
         return
     read = [classifier, *files_of(predictor.encoder.id), *(plugin or ())]
-    with resumable(f"the same command with --resume goes on from {outputs.journal}"):
+    with resumable(f"the same command with --resume goes on from {outputs.partial}"):
         summary = predict_to(predictor, file_digest(classifier), paths, outputs, resume, read)
     _print_summary(summary, outputs)
+    _check_any_readable(summary)
 
 
 @commands.command()
@@ -217,13 +218,22 @@ def _print_learned(learned: "Learned") -> None:
         echo(line)
 
 
-def _print_answers(predictor: "Predictor", paths: list[Path]) -> None:
+def _print_answers(predictor: "Predictor", paths: list[Path]) -> "Summary":
     from fewset.classify.photos import opened_paths
+    from fewset.classify.predicting import Summary
 
+    summary = Summary()
     with opened_paths(paths) as listing:
         for rows in predictor.chunks(listing):
             for row in rows:
+                summary.add(row)
                 echo(_in_words(row))
+    return summary
+
+
+def _check_any_readable(summary: "Summary") -> None:
+    if summary.unreadable and not summary.counts:
+        raise UserError(f"none of the {summary.unreadable:,} photos can be read ({summary.problems[0]})")
 
 
 def _in_words(row: "Row") -> str:

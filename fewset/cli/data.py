@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fewset.cli.options import PluginOption
+from fewset.cli.options import DeviceOption, PluginOption, counted
 from fewset.cli.output import console, echo, make_table, print_warning
-from fewset.cli.start import load_plugins
+from fewset.cli.start import load_plugins, start
 from fewset.runtime.errors import UserError, refuse_unknown
 
 if TYPE_CHECKING:
@@ -93,6 +93,40 @@ def data_merge(
     from fewset.data.images.merging import merge_sets
 
     _print_set(merge_sets(sets, name, replace=force))
+
+
+@commands.command("relate")
+def data_relate(
+    name: Annotated[str, typer.Argument(help="An imported image set.")],
+    groups: Annotated[
+        str | None,
+        typer.Option(help="A CSV file with the columns class and group; or last-word (of each class name)."),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Compare class means of this encoder; default without groups: efficientnet-lite0."),
+    ] = None,
+    per_class: Annotated[int, counted("Images of each class that the encoder embeds.")] = 50,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Find out which classes are near each other, for tasks of related classes (`fewset eval --related 8`).
+
+    Example: `fewset data relate cub --groups last-word --encoder efficientnet-lite0`
+    """
+    start(plugin)
+    from fewset.data.images.store import open_set
+    from fewset.experiments.relate import relate_set
+    from fewset.models.encoders import DEFAULT
+
+    if groups is None and encoder is None:
+        encoder = DEFAULT
+    images = open_set(name)
+    nearness = relate_set(images, groups, encoder, per_class, device)
+    echo(f"nearness: {nearness.source}")
+    for label in range(min(3, len(images.class_names))):
+        near = ", ".join(images.class_names[other] for other in nearness.nearest[label][:4]) or "none"
+        echo(f"  near {images.class_names[label]}: {near}")
 
 
 @commands.command("list")

@@ -20,7 +20,7 @@ def demo(
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
-    """From nothing to a report: pre-train, meta-train ProtoNet and FEAT, 10,000 tasks each.
+    """From nothing to a report: what a set-to-set function adds, shown on 10,000 tasks a method.
 
     Example: `fewset demo --out demo`
     """

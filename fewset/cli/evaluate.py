@@ -18,7 +18,15 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from fewset.cli.options import PLUGINS, RUNS, DeviceOption, JsonOption, PluginOption, RunArgument
+from fewset.cli.options import (
+    PLUGINS,
+    RUNS,
+    DeviceOption,
+    JsonOption,
+    PluginOption,
+    RunArgument,
+    counted,
+)
 from fewset.cli.output import echo, print_result
 from fewset.cli.start import start
 from fewset.runtime.errors import UserError
@@ -103,6 +111,10 @@ def evaluate(
     ] = None,
     tasks: Annotated[int | None, typer.Option(help="How many tasks; low-shot: trials.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the tasks.")] = None,
+    related: Annotated[
+        int | None,
+        counted("Related tasks: one class and others of its N nearest (`fewset data relate`).", least=0),
+    ] = None,
     skip_small_classes: Annotated[
         bool,
         typer.Option("--skip-small-classes", help="Leave out classes with too few items, and say which."),
@@ -140,6 +152,7 @@ def evaluate(
         query=_number_of_queries(query),
         tasks=tasks,
         seed=seed,
+        related=related,
         skip_small_classes=skip_small_classes,
         device=device,
     )

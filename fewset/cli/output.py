@@ -27,7 +27,8 @@ def take_any_terminal() -> None:
 
 
 def echo(text: str) -> None:
-    console.print(_encodable(text), markup=False)
+    """Lines of text; control characters, such as a file may bring with it, are question marks."""
+    console.print("\n".join(map(one_line, _encodable(text).split("\n"))), markup=False)
 
 
 def print_error(error: Exception | str) -> None:
@@ -81,6 +82,10 @@ def print_result(result: "Result") -> None:
         echo(f"before adaptation: {_percent(result.before)}")
     for name, score in result.scores.items():
         echo(f"{name.replace('_', ' ')}: {_percent(score)}")
+    adds = result.fields.get("set_adds")
+    if adds:
+        half = "" if adds["ci95"] is None else f" ± {100 * adds['ci95']:.2f}"
+        echo(f"the set adds: {100 * adds['mean']:+.2f}{half} points, compared with alone")
     for name, text in result.notes.items():
         echo(f"{name}: {text}")
     setting = "" if result.setting == "standard" else f"{result.setting}, "

@@ -24,9 +24,9 @@ def serve(
         str | None,
         typer.Option(help="What turns photos into features; that of the classifier, if not given."),
     ] = None,
-    label_studio: Annotated[
-        str | None,
-        typer.Option(help="The address of a Label Studio from which photos of tasks may be fetched."),
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which a proxy makes the page available; may be given again."),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     device: DeviceOption = "auto",
@@ -41,15 +41,27 @@ def serve(
 
     for module in ("fastapi", "uvicorn", "python_multipart"):
         import_extra(module, "web")
+    from fewset.classify.web.autosave import earlier_work, work_file
     from fewset.classify.web.opening import open_workbench
     from fewset.classify.web.server import run
 
     bench, queue = open_workbench(classifier, encoder, device)
+    saved = work_file(classifier)
+    for file, age in earlier_work(saved):
+        echo(f"earlier work, saved {age} ago: continue with `fewset serve {file}`, or delete that file")
 
     def ready(address: str) -> None:
         echo(f"fewset is at {address}")
-        echo("nothing is written to the disk: download the classifier before you stop it with Ctrl-C")
+        echo(f"your work is saved to {saved} as you go; stop the server with Ctrl-C")
         if open_browser:
             typer.launch(address)
 
-    run(bench, queue, host=host, port=port, ready=ready, label_studio=label_studio)
+    run(
+        bench,
+        queue,
+        host=host,
+        port=port,
+        ready=ready,
+        allowed_hosts=allowed_host or (),
+        saved=saved,
+    )

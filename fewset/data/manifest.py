@@ -14,12 +14,12 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
 from platformdirs import user_data_path
 
+from fewset import __version__
 from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.files import file_digest, write_json
 from fewset.runtime.names import plain_name, shortened
@@ -189,8 +189,8 @@ class Layout:
             raise UserError(f"{missing} Import it: {command} {name}")
         return path
 
-    def seal(self, directory: Path, files: tuple[str, ...], manifest: Manifest) -> None:
-        """Write the manifest of finished files, with their sizes and digests."""
+    def seal(self, directory: Path, files: tuple[str, ...], manifest: Manifest) -> str:
+        """Write the manifest of finished files, with their sizes and digests; returns the digest of all."""
         # Whole seconds: kept by every file system and archive, and hardly the date of a later change.
         written = int(time.time())
         for file in files:
@@ -198,14 +198,16 @@ class Layout:
         sealed = {
             "format": self.format,
             **manifest,
-            "created_by": f"fewset {metadata.version('fewset')}",
+            "created_by": f"fewset {__version__}",
             "written": written,
             "files": {
                 file: {"bytes": (directory / file).stat().st_size, "sha256": file_digest(directory / file)}
                 for file in files
             },
         }
-        write_json(directory / "manifest.json", {**sealed, "digest": self._digest(sealed)})
+        digest = self._digest(sealed)
+        write_json(directory / "manifest.json", {**sealed, "digest": digest})
+        return digest
 
     def read(self, path: Path) -> Manifest:
         """The manifest of a directory whose files are as they were written, or an error."""

@@ -36,9 +36,9 @@ class Curve:
     `area` is the exact area under the whole curve (AUSUC), not that under these points alone.
     """
 
-    constants: Float[np.ndarray, "points"]
-    seen: Float[np.ndarray, "points"]
-    unseen: Float[np.ndarray, "points"]
+    constants: Float[np.ndarray, " points"]
+    seen: Float[np.ndarray, " points"]
+    unseen: Float[np.ndarray, " points"]
     area: float
 
     def as_json(self) -> dict[str, Any]:
@@ -119,23 +119,23 @@ def curve(margins: Margins, points: int = 200) -> Curve:
     )
 
 
-def _ordered(margins: Float[np.ndarray, "tasks classes queries"]) -> Float[np.ndarray, "right"]:
+def _ordered(margins: Float[np.ndarray, "tasks classes queries"]) -> Float[np.ndarray, " right"]:
     return np.sort(margins[~np.isnan(margins)]).astype(np.float64)
 
 
-def _thinned(values: Float[np.ndarray, "n"], count: int) -> Float[np.ndarray, "at_most_count"]:
+def _thinned(values: Float[np.ndarray, " n"], count: int) -> Float[np.ndarray, " at_most_count"]:
     return values[
         np.unique(np.linspace(0, len(values), count, endpoint=False).astype(np.int64))[: len(values)]
     ]
 
 
-def _harmonic(first: Float[np.ndarray, "n"], second: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+def _harmonic(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """The harmonic mean of two accuracies; 0 where both are 0."""
     return np.asarray(2 * first * second / np.maximum(first + second, np.finfo(np.float64).tiny))
 
 
 def _combined(
-    margins: Margins, seen: Float[np.ndarray, "n"], unseen: Float[np.ndarray, "n"]
-) -> Float[np.ndarray, "n"]:
+    margins: Margins, seen: Float[np.ndarray, " n"], unseen: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
     classes, way = margins.seen.shape[1], margins.unseen.shape[1]
     return np.asarray((classes * seen + way * unseen) / (classes + way))

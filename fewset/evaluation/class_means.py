@@ -4,7 +4,6 @@ Whatever needs many rows walks through them once, in the order of the file, a fe
 """
 
 from collections.abc import Callable
-from itertools import chain
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from fewset.data.features.table import FeatureTable
 from fewset.models.model import FewShotModel
+from fewset.models.task_model import device_of
 from fewset.runtime.errors import UserError
 
 
@@ -30,11 +30,6 @@ def feature_input(model: FewShotModel, table: FeatureTable) -> nn.Module:
     return model.backbone
 
 
-def device_of(model: FewShotModel) -> torch.device:
-    """Where a model is; one without any numbers is at home everywhere."""
-    return next(chain(model.parameters(), model.buffers()), torch.empty(0)).device
-
-
 def fit_centre(model: FewShotModel, table: FeatureTable) -> None:
     """Take the mean of the seen classes' training rows, where the model's backbone has a buffer `centre`."""
     centre = dict(feature_input(model, table).named_buffers()).get("centre")
@@ -45,7 +40,7 @@ def fit_centre(model: FewShotModel, table: FeatureTable) -> None:
 
 
 def training_means(
-    model: FewShotModel, table: FeatureTable, classes: Int[np.ndarray, "N"], chunk: int | None = None
+    model: FewShotModel, table: FeatureTable, classes: Int[np.ndarray, " N"], chunk: int | None = None
 ) -> Float[Tensor, "N D"]:
     """The mean of all training rows of each class, after the model's input. `chunk` does not change it."""
     entry = feature_input(model, table)
@@ -63,8 +58,8 @@ def training_means(
 def _sums(
     embed: Callable[[Tensor], Tensor],
     table: FeatureTable,
-    rows: Int[np.ndarray, "n"],
-    groups: Int[np.ndarray, "n"],
+    rows: Int[np.ndarray, " n"],
+    groups: Int[np.ndarray, " n"],
     count: int,
     device: torch.device,
     chunk: int | None = None,

@@ -11,7 +11,7 @@ from fewset.runtime.compiling import compiled
 
 
 @compiled("float32(float32[::1], float32[::1])", reorder=True)
-def product(row: Float32[np.ndarray, "D"], weights: Float32[np.ndarray, "D"]) -> np.float32:
+def product(row: Float32[np.ndarray, " D"], weights: Float32[np.ndarray, " D"]) -> np.float32:
     """In single precision, several numbers at once."""
     total = np.float32(0)
     for place in range(len(row)):
@@ -21,7 +21,7 @@ def product(row: Float32[np.ndarray, "D"], weights: Float32[np.ndarray, "D"]) ->
 
 @compiled("UniTuple(float64, 2)(float32[::1], float32[::1], float32)")
 def exact_score(
-    row: Float32[np.ndarray, "D"], weights: Float32[np.ndarray, "D"], offset: np.float32
+    row: Float32[np.ndarray, " D"], weights: Float32[np.ndarray, " D"], offset: np.float32
 ) -> tuple[float, float]:
     """The score in double precision, and the sum of the sizes of what it is added up from."""
     score, size = -np.float64(offset), abs(np.float64(offset))
@@ -34,7 +34,7 @@ def exact_score(
 
 @compiled("int64(float32[::1], float32[:,::1], float32[::1])")
 def exact_answer(
-    row: Float32[np.ndarray, "D"], weights: Float32[np.ndarray, "N D"], offset: Float32[np.ndarray, "N"]
+    row: Float32[np.ndarray, " D"], weights: Float32[np.ndarray, "N D"], offset: Float32[np.ndarray, " N"]
 ) -> int:
     """The class with the highest score; of those that are equal in double precision, the first."""
     best, largest = -np.inf, 0.0
@@ -53,12 +53,12 @@ def exact_answer(
 )
 def count_right(
     features: Float32[np.ndarray, "items D"],
-    lengths: Float32[np.ndarray, "items"],
+    lengths: Float32[np.ndarray, " items"],
     queries: Int[np.ndarray, "T M"],
     labels: Int[np.ndarray, "T M"],
     weights: Float32[np.ndarray, "T N D"],
     offset: Float32[np.ndarray, "T N"],
-    right: Float32[np.ndarray, "T"],
+    right: Float32[np.ndarray, " T"],
 ) -> bool:
     """Fill in how many queries of each task are answered rightly. `lengths` are those of the rows.
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from fewset.evaluation.near_ties import answers
+from fewset.evaluation.near_ties import answers, check_finite_logits
 from fewset.models.linear_form import LinearForm
 from fewset.tasks.episode import Episode
 
@@ -32,8 +32,9 @@ class _Linear(Protocol):
 def decision(classify: Classify, features: Shaped[Tensor, "items *places D"], compiled: bool) -> Decide:
     """What scores tasks on a table; with `compiled` loops the same in less time."""
 
-    def by_logits(rows: Episode) -> Float[Tensor, "T"]:
+    def by_logits(rows: Episode) -> Float[Tensor, " T"]:
         logits = classify(gather(features, rows.support), gather(features, rows.query))
+        check_finite_logits(logits)
         return task_accuracy(logits, rows.query_labels)
 
     if not hasattr(classify, "linear_form") or not _near_zero(features):
@@ -41,7 +42,7 @@ def decision(classify: Classify, features: Shaped[Tensor, "items *places D"], co
     model, lengths = cast(_Linear, classify), torch.linalg.vector_norm(features, dim=1)
     count = _counting(features, lengths) if compiled else None
 
-    def by_form(rows: Episode) -> Float[Tensor, "T"]:
+    def by_form(rows: Episode) -> Float[Tensor, " T"]:
         context = gather(features, rows.query) if model.transductive else None
         form = model.linear_form(gather(features, rows.support), context)
         if form is None:
@@ -55,13 +56,13 @@ def decision(classify: Classify, features: Shaped[Tensor, "items *places D"], co
     return by_form
 
 
-def gather(features: Shaped[Tensor, "items *item"], rows: Int[Tensor, "*batch"]) -> Shaped[Tensor, "..."]:
+def gather(features: Shaped[Tensor, " items *item"], rows: Int[Tensor, "*batch"]) -> Shaped[Tensor, "..."]:
     """`features[rows]`, in a third of the time; maps are computed with in single precision."""
     gathered = features.index_select(0, rows.reshape(-1)).view(*rows.shape, *features.shape[1:])
     return gathered.float() if gathered.dtype == torch.float16 else gathered
 
 
-def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Float[Tensor, "T"]:
+def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Float[Tensor, " T"]:
     """The share of each task's queries that are classified rightly."""
     return (logits.argmax(-1) == labels).float().mean(-1)
 
@@ -78,7 +79,7 @@ def _near_zero(features: Shaped[Tensor, "items *places D"]) -> bool:
 _Count = Callable[[LinearForm, Episode], Tensor | None]
 
 
-def _counting(features: Float[Tensor, "items D"], lengths: Float[Tensor, "items"]) -> _Count | None:
+def _counting(features: Float[Tensor, "items D"], lengths: Float[Tensor, " items"]) -> _Count | None:
     """The same by a compiled loop; None where it cannot, or (its result) where numbers are not finite."""
     single = features.device.type == "cpu" and features.dtype == torch.float32
     if not single or torch.get_float32_matmul_precision() != "highest":
@@ -87,7 +88,7 @@ def _counting(features: Float[Tensor, "items D"], lengths: Float[Tensor, "items"
 
     table = features.contiguous().numpy()
 
-    def count(form: LinearForm, rows: Episode) -> Float[Tensor, "T"] | None:
+    def count(form: LinearForm, rows: Episode) -> Float[Tensor, " T"] | None:
         right = torch.empty(len(rows.query), dtype=torch.float32)
         given = (lengths, rows.query, rows.query_labels, form.weights, form.offset, right)
         finite = count_right(table, *(each.contiguous().numpy() for each in given))

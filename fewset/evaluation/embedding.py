@@ -15,11 +15,11 @@ from jaxtyping import Float16, Int, Shaped, UInt8
 from torch import Tensor, nn
 
 from fewset.data.images.augmentation import at_scale, center_crop
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import TaskModel, device_of
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
 from fewset.runtime.errors import UserError
-from fewset.runtime.machine import refuse_fork
+from fewset.runtime.machine import prepare_for_fork
 from fewset.runtime.progress import progress
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -34,7 +34,7 @@ def evaluating(model: Module) -> Iterator[Module]:
     The model itself stays in its mode, since another thread may train or evaluate it meanwhile. What is given
     is a copy with the very same parameters and buffers, or the model itself where its mode is that already.
     """
-    refuse_fork()
+    prepare_for_fork()
     if any(module.training for module in model.modules()):
         shared = {id(value): value for value in (*model.parameters(), *model.buffers())}
         model = deepcopy(model, shared).eval()  # the memo: what is not copied
@@ -45,7 +45,7 @@ def evaluating(model: Module) -> Iterator[Module]:
 def embed_images(
     model: TaskModel,
     images: UInt8[np.ndarray, "all H W 3"],
-    rows: Int[np.ndarray, "items"],
+    rows: Int[np.ndarray, " items"],
     batch: int | None = None,
     title: str = "",
 ) -> Shaped[Tensor, "items *places D"]:
@@ -56,11 +56,13 @@ def embed_images(
     No more than a `batch` of the images is in memory at once. With a `title` a progress bar is shown. Several
     processes each embed a part of the batches.
     """
-    device = next(model.parameters()).device
+    if not len(rows):
+        raise UserError("there are no images to embed")
+    device = device_of(model)
     batch = batch or max(1, _BATCH_PIXELS // model.input_size**2)
     first, last = distributed.shard(len(rows), batch)
 
-    def load(chosen: Int[np.ndarray, "some"]) -> list[UInt8[Tensor, "some 3 size size"]]:
+    def load(chosen: Int[np.ndarray, " some"]) -> list[UInt8[Tensor, "some 3 size size"]]:
         """What the model looks at of each image: one middle of it or, at several scales, several."""
         pixels = send(torch.from_numpy(images[chosen]), device).permute(0, 3, 1, 2)
         size, scales = model.input_size, model.scales or (None,)
@@ -83,8 +85,7 @@ def embed_images(
                     "train it with weight decay, or take a head that takes embeddings"
                 )
             advance(len(chosen))
-        if table is None:
-            raise UserError("there are no images to embed")
+        assert table is not None
         return distributed.all_gather_rows(table, len(rows), batch)
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fewset.models.linear_form import LinearForm
+from fewset.runtime.errors import UserError
 
 ROUNDING = 1.01 * 2.0**-24  # of a step in single precision, by the number; the lengths are rounded, too
 DOUBLE_ROUNDING = 2.0**-52
@@ -23,6 +24,7 @@ def answers(
 ) -> Int[Tensor, "T M"]:
     """The class of each query. `lengths` are those of the queries."""
     scores = form.scores(query)
+    check_finite_logits(scores)
     found = scores.argmax(-1)
     if scores.dtype != torch.float32 or torch.get_float32_matmul_precision() != "highest":
         return found
@@ -39,7 +41,15 @@ def answers(
     return found
 
 
-def _exact_answers(form: LinearForm, rows: Float[Tensor, "B D"]) -> Int[Tensor, "B"]:
+def check_finite_logits(logits: Float[Tensor, "T M N"]) -> None:
+    """Reject logits of which the largest cannot be told."""
+    if not logits.isfinite().all():
+        raise UserError(
+            "the logits of some tasks are not finite: the features are too large for this model; scale them"
+        )
+
+
+def _exact_answers(form: LinearForm, rows: Float[Tensor, "B D"]) -> Int[Tensor, " B"]:
     """The class of each row by the form of its own."""
     scores, sizes = form.offset.double().neg(), form.offset.double().abs()
     for label in range(scores.shape[1]):

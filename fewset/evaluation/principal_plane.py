@@ -9,7 +9,7 @@ from jaxtyping import Float
 class Plane(NamedTuple):
     """Where the plane lies, its two directions, and the share of the points' variance that it shows."""
 
-    centre: Float[np.ndarray, "D"]
+    centre: Float[np.ndarray, " D"]
     directions: Float[np.ndarray, "2 D"]
     shown: float
 

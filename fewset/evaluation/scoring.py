@@ -45,15 +45,16 @@ def evaluate(
         labels: The class of each row, as a whole number.
         spec: Which tasks to draw.
         class_names: The name of each class, for errors that mention one.
-        chunk: How many tasks to compute at once. The result does not depend on it.
+        chunk: How many tasks to compute at once. It changes the result by rounding at most.
         title: What a progress bar says; without it none is shown.
 
     Returns:
         The mean accuracy, its interval, and the accuracy of each task.
 
     Raises:
-        ValueError: The tasks cannot be drawn, because there are too few classes or items; or the features
-            are not finite, not of the model's size, or not as many as the labels.
+        ValueError: The tasks cannot be drawn, because there are too few classes or items; the features are
+            not finite, not of the model's size, or not as many as the labels; or they are so large that the
+            logits are not finite.
 
     Example:
         >>> import fewset
@@ -65,7 +66,7 @@ def evaluate(
         >>> print(fewset.evaluate(model, features, labels, spec))
         100.00 ± 0.00 %
     """
-    table, classes = torch.as_tensor(features), torch.as_tensor(labels).numpy(force=True)
+    table, classes = _tensor(features), _tensor(labels).numpy(force=True)
     if table.ndim not in (2, 4) or classes.shape != table.shape[:1] or classes.dtype.kind not in "iu":
         raise UserError(
             f"got features of shape {tuple(table.shape)} and labels of shape {classes.shape} and type "
@@ -80,6 +81,11 @@ def evaluate(
     index = ClassIndex(classes, class_names)
     with evaluating(model) as evaluated:
         return score_tasks(evaluated, _checked(table, model), index, spec, chunk=chunk, title=title)
+
+
+def _tensor(values: Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]) -> Shaped[Tensor, "..."]:
+    """The values as a tensor; a read-only array, of which torch warns, is copied."""
+    return values if isinstance(values, Tensor) else torch.as_tensor(np.require(values, requirements="W"))
 
 
 def _checked(
@@ -111,14 +117,20 @@ def _checked(
 
 
 def check_finite_rows(features: Shaped[Tensor, "items *places D"]) -> None:
-    """Refuse rows of which nobody could tell a class."""
-    if features.sum(dtype=torch.float32).isfinite():  # then every number is; the sum of large ones may not be
+    """Reject rows with numbers that are not finite, or so large that squared distances are not."""
+    if not features.numel() or not features.is_floating_point():
         return
-    strange = (~features.isfinite().flatten(1).all(dim=1)).nonzero().flatten()
+    largest = max(abs(bound.item()) for bound in torch.aminmax(features))
+    if 4 * features[0].numel() * largest * largest <= torch.finfo(torch.float32).max:
+        return
+    if features.dtype != torch.float64:
+        features = features.float()
+    squares = features.flatten(1).square().sum(dim=1)
+    strange = (~(4 * squares).isfinite()).nonzero().flatten()
     if len(strange):
         raise UserError(
-            f"{len(strange)} of {len(features)} rows of features have numbers that are not finite, the first "
-            f"is row {strange[0]}; leave them out, or embed them anew"
+            f"{len(strange)} of {len(features)} rows of features have numbers that are too large to square "
+            f"or not finite, the first is row {strange[0]}; leave them out, scale them or embed them again"
         )
 
 
@@ -156,7 +168,7 @@ def score_tasks(
         for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=[per_task]):
             bounds = np.linspace(first, last, min(threads, last - first) + 1, dtype=np.int64).tolist()
             run(score, pairwise(bounds))
-    return Score.of(per_task)
+    return Score.of(per_task) if draw else Score.of(per_task, spec, index.digest)
 
 
 def load_loops(tasks: int) -> None:

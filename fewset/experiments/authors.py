@@ -4,7 +4,11 @@ A file holds `{"params": state_dict}`: the backbone's keys under `encoder.`, the
 them. Older files and files of pre-training hold the state dict of the backbone alone, with or without that
 prefix, or with a `module.` of parallel training; bare, or as `{"state_dict": state_dict}` beside the options
 and the progress of the training. The method, the backbone, the temperature and the similarity are not read
-from a file and have to be given.
+from a file and have to be given. Neither is how the maps of the last block become one embedding: as in their
+code, the ConvNet takes the maximum of each channel. A ProtoNet that flattens the maps instead (1,600-d for 84
+pixels) has the same keys. It is rejected where a classifier of that width is in the file; where nothing tells
+the two apart, a warning says so. So is a variant of their methods with the same keys and another computation
+(CyCFEAT, for one) rejected where the file's options name it (`model_class`); without them, it cannot be told.
 
 Every key is matched by name and shape, else the file is refused with the names of those that are not. Two
 exceptions, because the files of the authors need them: the counters `num_batches_tracked`, which evaluation
@@ -184,10 +188,12 @@ def published_model(
 
 def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewShotModel:
     parts, model = PUBLISHED_METHODS[method], embedding_model(build_model(config), method)
-    tensors, state = read_tensors(path), model.state_dict()
+    tensors, state = read_tensors(path, PUBLISHED_METHODS), model.state_dict()
     names = _published_names(state, parts, backbone, tensors)
     if not parts.modules:
-        tensors = _without_classifier(tensors, path)
+        if backbone == "ConvNet":
+            _check_pool(tensors, path)
+        tensors = _without_classifier(tensors, path, model.dim)
     shapes = {
         theirs: state[ours].T.shape if _is_transposed(ours, parts) else state[ours].shape
         for ours, theirs in names.items()
@@ -233,8 +239,26 @@ def _names_under(prefix: str, state: Mapping[str, Any], parts: PublishedMethod) 
 _CLASSIFIER = re.compile(r"(module\.)?(fc|FC)\.(weight|bias)")
 
 
-def _without_classifier(tensors: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+def _check_pool(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Warn of a ConvNet that may have been trained on flattened maps: its tensors are the same."""
+    whole_model = any("encoder.encoder." in name for name in tensors)  # as the authors' code saves it
+    if not whole_model and not any(_CLASSIFIER.fullmatch(name) for name in tensors):
+        warnings.warn(
+            f"{path}: read with a maximum over the positions of the last maps, as the authors' ConvNet has; "
+            "a ProtoNet that was trained on flattened maps has the same tensors and scores far lower so",
+            stacklevel=4,
+        )
+
+
+def _without_classifier(tensors: dict[str, Tensor], path: Path, dim: int) -> dict[str, Tensor]:
     classifier = {name for name in tensors if _CLASSIFIER.fullmatch(name)}
+    for name in classifier:
+        if name.endswith("weight") and tensors[name].shape[-1:] != (dim,):
+            raise UserError(
+                f"{path}: its classifier {name} has shape {tuple(tensors[name].shape)}, but the backbone "
+                f"makes embeddings of {dim} dimensions: the file is of a backbone with another end, such as "
+                "flattened maps, which fewset does not have"
+            )
     if classifier:
         warnings.warn(
             f"{path}: left out {', '.join(sorted(classifier))}, the classifier of pre-training", stacklevel=4

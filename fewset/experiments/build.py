@@ -21,6 +21,7 @@ from fewset.models.task_model import TaskModel, taken_by
 from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.parsing import parse_value
 from fewset.tasks.hashing import mix
+from fewset.training.seeding import seeded
 
 
 def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
@@ -55,26 +56,29 @@ def with_dim(recipe: Recipe) -> Recipe:
 
 def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
     """The model that a configuration names, with initial weights from the seed."""
-    torch.manual_seed(mix(seed, 0, 4))
+    with seeded(mix(seed, 0, 4)):
+        return _built(config).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _built(config: ModelConfig) -> TaskModel:
     backbone = _build("backbone", BACKBONES, config.backbone, config.backbone_options)
     _check_backbone(backbone)
     if config.maml is not None:
-        model: TaskModel = MamlModel(backbone, config.maml, config.transductive)
-    else:
-        adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
-        head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)
-        model = FewShotModel(
-            backbone,
-            adapter,
-            head,
-            config.average,
-            config.transductive,
-            config.test_time_flip,
-            config.gate,
-            FeatureTransform(backbone.dim, config.feature_transform or ()),  # type: ignore[arg-type]
-            config.scales,
-        )
-    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+        return MamlModel(backbone, config.maml, config.transductive)
+    adapter = _build("adapter", ADAPTERS, config.adapter, config.adapter_options, dim=backbone.dim)
+    head = _build("head", HEADS, config.head, config.head_options, dim=backbone.dim)
+    return FewShotModel(
+        backbone,
+        adapter,
+        head,
+        config.average,
+        config.transductive,
+        config.test_time_flip,
+        config.gate,
+        FeatureTransform(backbone.dim, config.feature_transform or ()),  # type: ignore[arg-type]
+        config.scales,
+        config.sets_of_one,
+    )
 
 
 def _build(

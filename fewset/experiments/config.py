@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fewset.models.backbones import BACKBONES
@@ -37,6 +38,11 @@ class DataConfig:
         if not 0 <= self.hold_out < 1:
             raise UserError(f"data.hold_out is {self.hold_out}, expected a share from 0 to less than 1")
 
+    @property
+    def name(self) -> str:
+        """What the set is called, also where it is given by its path."""
+        return Path(self.set).name
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -54,10 +60,11 @@ class ModelConfig:
     test_time_flip: bool = False  # outside training, embed the mean of each image and its mirror image
     scales: tuple[float, ...] = ()  # shares of the side that are looked at; empty: the middle pixels
     gate: bool = False  # outside training, blend adapted and unadapted items as validation chooses
+    sets_of_one: bool = False  # a control: the adapter is given each item by itself
     maml: MamlConfig | None = None  # replaces adapter and head
 
     renamed: ClassVar = {"mirror": "test_time_flip"}
-    later: ClassVar = ("gate", "scales")
+    later: ClassVar = ("gate", "scales", "sets_of_one")
 
     @property
     def takes(self) -> Takes:
@@ -75,13 +82,16 @@ class EvaluateConfig:
     query: int = 15  # queries a class
     tasks: int = 10_000  # how many tasks
     seed: int = 0  # of the tasks
+    related: int = 0  # classes of a task are one and others of its N nearest; 0: any classes
+
+    later: ClassVar = ("related",)
 
     def __post_init__(self) -> None:
         _ = self.spec  # refuses what cannot be, now and not after the training
 
     @property
     def spec(self) -> TaskSpec:
-        return TaskSpec(self.way, self.shot, self.query, self.tasks, self.seed)
+        return TaskSpec(self.way, self.shot, self.query, self.tasks, self.seed, self.related)
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,8 @@ class Recipe:
                     "from; use a [train] table and `fewset train`"
                 )
             _refuse(self, _NOT_OF_FEATURES, "a table of features")
+        if self.pretrain is not None:
+            _refuse(self, _NOT_OF_PRETRAINING, "pre-training, which trains the backbone alone,")
         if self.pretrain is not None and "centre" in (self.model.feature_transform or ()):
             raise UserError(
                 f"recipe {self.name!r} pre-trains with 'centre' in model.feature_transform, but the mean is "
@@ -171,14 +183,27 @@ _NOT_OF_MAML = {
         "test_time_flip",
         "scales",
         "gate",
+        "sets_of_one",
     ),
-    "train": ("rotation_classes", "balance", "auxiliary", *_FROZEN, "precision"),
+    "train": ("rotation_classes", "balance", "auxiliary", "joint", *_FROZEN, "precision"),
+}
+_NOT_OF_PRETRAINING = {
+    "model": (
+        "adapter",
+        "adapter_options",
+        "head",
+        "head_options",
+        "average",
+        "transductive",
+        "gate",
+        "sets_of_one",
+    ),
 }
 _NOT_OF_FEATURES = {
     "data": ("domain", "hold_out"),
     "model": ("maml", "test_time_flip", "scales", "feature_transform"),
-    "train": ("init", "augment", "rotation_classes", *_FROZEN, "precision"),
-    "evaluate": ("split", "way", "query"),
+    "train": ("init", "augment", "rotation_classes", "related", "joint", *_FROZEN, "precision"),
+    "evaluate": ("split", "way", "query", "related"),
 }
 
 

@@ -125,7 +125,7 @@ def _open(source: str | Path, data: str | None, device: str) -> _Embedder:
     model = image_embedder(load(run), "fewset embed").to(pick_device(device))
     images = open_set(data or recipe.data.set)
 
-    def embed(rows: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n D"]:
+    def embed(rows: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n D"]:
         return embed_images(model, images.images, rows).cpu().numpy()
 
     return _Embedder(images, model.dim, embed, made_from(run, images))
@@ -136,7 +136,7 @@ def _open_encoder(name: str, data: str | None, device: str) -> _Embedder:
         raise UserError(f"the encoder {name!r} has no image set of its own; name one with --data")
     encoder, images = find_encoder(name, device), open_set(data)
 
-    def embed(rows: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n D"]:
+    def embed(rows: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n D"]:
         return encoder([decode_photo(images.images[row], encoder.input_size) for row in rows])
 
     made = {"weights_digest": encoder.digest, "images_digest": images.digest}
@@ -144,10 +144,10 @@ def _open_encoder(name: str, data: str | None, device: str) -> _Embedder:
 
 
 class _Items(NamedTuple):
-    rows: Int64[np.ndarray, "items"]
-    labels: Int64[np.ndarray, "items"]
+    rows: Int64[np.ndarray, " items"]
+    labels: Int64[np.ndarray, " items"]
     class_names: list[str]
-    split_of: Int64[np.ndarray, "classes"]
+    split_of: Int64[np.ndarray, " classes"]
     """A number into `SPLITS` for each class."""
 
 
@@ -160,7 +160,7 @@ def _items(images: ImageSet, splits: list[str], domain: str | None = None) -> _I
     return _Items(rows, labels, [images.class_names[number] for number in classes], split_of)
 
 
-def _setups(split_of: Int64[np.ndarray, "classes"]) -> dict[str, Int64[np.ndarray, "_"]]:
+def _setups(split_of: Int64[np.ndarray, " classes"]) -> dict[str, Int64[np.ndarray, " _"]]:
     train, val, test = (np.flatnonzero(split_of == number) for number in range(len(SPLITS)))
     return {
         "base_classes_1": train[::2],
@@ -170,7 +170,7 @@ def _setups(split_of: Int64[np.ndarray, "classes"]) -> dict[str, Int64[np.ndarra
     }
 
 
-def _pieces(embedder: _Embedder, rows: Int64[np.ndarray, "n"]) -> Iterator[Float32[np.ndarray, "_ D"]]:
+def _pieces(embedder: _Embedder, rows: Int64[np.ndarray, " n"]) -> Iterator[Float32[np.ndarray, "_ D"]]:
     with progress("embedding", len(rows)) as advance:
         for first in range(0, len(rows), _ROWS):
             part = rows[first : first + _ROWS]

@@ -21,9 +21,9 @@ from fewset.evaluation.protocols import (
 )
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
-from fewset.experiments.recipes import recipe_digest, run_recipe
+from fewset.experiments.recipes import read_recipe, recipe_digest, run_recipe
 from fewset.experiments.result import Result, StoredScore, stored_width, write_result
-from fewset.experiments.run_directory import RESULT, RESULTS, WEIGHTS
+from fewset.experiments.run_directory import RECIPE, RESULT, RESULTS, WEIGHTS
 from fewset.experiments.scale import warn_of_scale
 from fewset.experiments.weights import load
 from fewset.models.task_model import TaskModel
@@ -53,6 +53,7 @@ class Chosen(TypedDict, total=False):
     query: int | Literal["auto"] | None
     tasks: int | None
     seed: int | None
+    related: int | None
 
 
 def evaluate_run(
@@ -97,7 +98,7 @@ def evaluate_run(
         data=job.data.name,
         data_digest=job.data.digest,
         weights_digest=file_digest(run / WEIGHTS),
-        recipe_digest=recipe_digest(recipe),
+        recipe_digest=recipe_digest(read_recipe(run / RECIPE)),
         **{"split": job.split, "domain": job.domain, **asdict(job.spec), **outcome.replaced},
         mean=outcome.score.mean,
         ci95=stored_width(outcome.score.ci95),
@@ -107,8 +108,8 @@ def evaluate_run(
         versions=environment,
         seconds=round(seconds, 3),
         fields=dict(outcome.fields),
-        notes=dict(outcome.notes),
-        task_key=outcome.task_key,
+        notes={**outcome.notes, **_nearness_note(job)},
+        task_key=", ".join(filter(None, (outcome.task_key, _nearness_key(job)))),
         left_out=outcome.left_out,
     )
     plain = protocol == PROTOCOLS[own]() and not skip_small_classes
@@ -117,13 +118,25 @@ def evaluate_run(
     if (
         plain
         and not other
-        and there == (recipe.data.set, recipe.data.domain, recipe.evaluate.split, recipe.evaluate.spec)
+        and there == (recipe.data.name, recipe.data.domain, recipe.evaluate.split, recipe.evaluate.spec)
     ):
         file, stem = run / RESULT, ""
     else:
         stem = _stem(result, job.data.digest if other else "")
         file = others / f"{stem}json"
     return distributed.on_main_process(lambda: _write(result, outcome, file, stem)), file
+
+
+def _nearness_key(job: Job) -> str:
+    """Which nearness tasks of related classes were drawn by."""
+    return f"nearness {job.images.nearness.digest[:12]}" if job.spec.related and job.images.nearness else ""
+
+
+def _nearness_note(job: Job) -> dict[str, str]:
+    if not job.spec.related or not job.images.nearness:
+        return {}
+    source = job.images.nearness.source
+    return {"related classes": f"one and others of its {job.spec.related} nearest by {source}"}
 
 
 def make_protocol(name: str, options: Mapping[str, Any]) -> Protocol:
@@ -162,7 +175,7 @@ def make_job(
         replace(recipe.evaluate.spec, **numbers),
         hold_out=recipe.data.hold_out,
         seed=recipe.seed,
-        trained_here=(source.name, domain) == (recipe.data.set, recipe.data.domain),
+        trained_here=(source.name, domain) == (recipe.data.name, recipe.data.domain),
         skip_small_classes=skip_small_classes,
         given=frozenset(given),
     )
@@ -215,7 +228,7 @@ def _recorded_word(word: str) -> str:
 
 def _is_another(job: Job, recipe: Recipe) -> bool:
     """Whether the data are others than the recipe's, though of the same name."""
-    if job.data.name != recipe.data.set:
+    if job.data.name != recipe.data.name:
         return False
     try:
         return bool(job.data.digest != open_data(recipe.model, recipe.data.set).digest)
@@ -232,7 +245,8 @@ def _stem(result: Result, digest: str = "") -> str:
     domain = (result.domain or "").replace("→", "-to-")
     skipped = "without-small-classes" if result.left_out else ""
     sizes = [f"{getattr(result, key)}{key}" for key in ("way", "shot", "query", "tasks")]
-    tasks = (result.data, digest[:8], domain, result.split, skipped, *sizes, f"seed{result.seed}")
+    related = f"related{result.related}" if result.related else ""
+    tasks = (result.data, digest[:8], domain, result.split, skipped, *sizes, f"seed{result.seed}", related)
     stem = "-".join(filter(None, (setting, result.variant, *tasks)))
     return plain_name(stem, "the result") + "."
 

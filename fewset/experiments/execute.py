@@ -23,9 +23,9 @@ from fewset.experiments.initial import (
 from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, RunState
-from fewset.experiments.teachers import load_teachers
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
+from fewset.models.adapters import FittedAdapter
 from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
@@ -37,6 +37,7 @@ from fewset.training.batches import TrainingItems, trained_items
 from fewset.training.episodic import MetaTraining
 from fewset.training.features import FeatureTraining
 from fewset.training.frozen import FrozenTraining
+from fewset.training.joint import JointTraining
 from fewset.training.loop import Stage, fit
 from fewset.training.pretrain import Pretraining
 from fewset.training.step_parts import check_parts
@@ -95,12 +96,9 @@ def _train(
 ) -> Result:
     out, kind = run.path, recipe.kind
     config: Any = getattr(recipe, kind)
-    taught = recipe.pretrain.teachers if recipe.pretrain else ()
-    for source in filter(None, (recipe.init, *taught)):
-        if any(
-            place.resolve().is_relative_to(out.resolve()) for place in (out.parent / source, Path(source))
-        ):
-            raise UserError(f"{out} would learn from itself; name the new run with --set name=NAME or --out")
+    places = (out.parent / recipe.init, Path(recipe.init)) if recipe.init else ()
+    if any(place.resolve().is_relative_to(out.resolve()) for place in places):
+        raise UserError(f"{out} would learn from itself; name the new run with --set name=NAME or --out")
     where = pick_device(device)
     precision, note = usable_precision(config.precision, where)
     changes: Any = {kind: replace(config, precision=precision)}
@@ -112,7 +110,8 @@ def _train(
 
     def begin() -> None:
         environment = {"device": str(where), "precision": precision, "processes": processes, "parts": parts}
-        run.begin(recipe_text(recorded_recipe(recipe)), resume, force, **environment, **began_with)
+        text = recipe_text(recorded_recipe(recipe, out.parent))
+        run.begin(text, resume, force, **environment, **began_with)
         tracking.start(recipe)
 
     run.follow = tracking.rows
@@ -149,7 +148,7 @@ def _divided(parts: int, processes: int) -> str:
 def _resumed_state(run: RunDirectory, recipe: Recipe) -> RunState:
     """The state of a run to go on with, which must be one of the same recipe, on the same data."""
     file = run.path / RECIPE
-    if run.state != "new" and not (file.exists() and read_recipe(file) == recorded_recipe(recipe)):
+    if run.state != "new" and not (file.exists() and _recorded_alike(read_recipe(file), recipe, run)):
         raise UserError(
             f"the recipe differs from {file}: resume with the same recipe and the same --set, or start anew "
             "with --force"
@@ -158,6 +157,11 @@ def _resumed_state(run: RunDirectory, recipe: Recipe) -> RunState:
     if run.state == "unfinished" and changed:
         raise UserError(f"{changed}; start anew with --force")
     return run.state
+
+
+def _recorded_alike(first: Recipe, second: Recipe, run: RunDirectory) -> bool:
+    beside = run.path.parent
+    return recorded_recipe(first, beside) == recorded_recipe(second, beside)
 
 
 def _finished_result(out: Path, recipe: Recipe, device: str, echo: Callable[[str], None]) -> Result:
@@ -176,11 +180,13 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = _CPU) -> Stag
     data = open_data(recipe.model, recipe.data.set)
     model = build_model(recipe.model, recipe.seed).to(device)
     check_evaluation(recipe, model)  # now, not only after the training
+    begins = None
     if recipe.init:
         source = find_init(recipe.init, beside)
         if recipe.data.hold_out:
             check_held_out(recipe, source)
-        initialise(model, load(source), source)
+        begins = load(source)
+        initialise(model, begins, source)
     if isinstance(data, FeatureTable):
         assert recipe.train is not None  # as in every recipe on features
         on_features = embedding_model(model, "training on features")
@@ -188,14 +194,18 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = _CPU) -> Stag
     items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
     if "centre" in (recipe.model.feature_transform or ()):
         _fit_transform(embedding_model(model, "the step 'centre' of model.feature_transform"), items)
+    if model.capabilities.adapter_fitted and not (begins and begins.capabilities.adapter_fitted):
+        _fit_adapter(embedding_model(model, "an adapter that begins with the train classes"), items)
     if recipe.pretrain is not None:
         pretrained = embedding_model(model, "pre-training")
-        teachers = load_teachers(recipe, beside, device)
-        return Pretraining(pretrained, items, recipe.pretrain, recipe.seed, teachers)
+        return Pretraining(pretrained, items, recipe.pretrain, recipe.seed)
     assert recipe.train is not None  # a recipe has one table or the other
     if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
         frozen = embedding_model(model, "a frozen backbone", or_maps=True)
         return FrozenTraining(frozen, items, recipe.train, recipe.seed)
+    if recipe.train.joint is not None:
+        joint = embedding_model(model, "joint training (train.joint)")
+        return JointTraining(joint, items, recipe.train, recipe.seed)
     return MetaTraining(model, items, recipe.train, recipe.seed)
 
 
@@ -206,6 +216,13 @@ def _fit_transform(model: FewShotModel, items: TrainingItems) -> None:
     transform.fit(
         embed_images(plain, items.images.images, items.train.rows, title="embedding the train split")
     )
+
+
+def _fit_adapter(model: FewShotModel, items: TrainingItems) -> None:
+    """Give an adapter that begins with them the embeddings and classes of the train split."""
+    adapter: FittedAdapter = model.adapter  # type: ignore[assignment]
+    features = embed_images(model, items.images.images, items.train.rows, title="embedding the train split")
+    adapter.fit(features, torch.from_numpy(items.train.labels).to(features.device))
 
 
 def _stored_size(recipe: Recipe) -> int | None:

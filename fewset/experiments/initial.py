@@ -1,12 +1,13 @@
 """Where a training starts from: which data and weights, and whether these may know what it holds out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from fewset.data.images.store import list_sets, open_set
 from fewset.data.manifest import Origin
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
-from fewset.experiments.recipes import read_recipe
+from fewset.experiments.recipes import run_recipe
 from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
 from fewset.experiments.weights import load
 from fewset.experiments.zoo import released_models
@@ -14,7 +15,6 @@ from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
 from fewset.runtime.paths import recorded_path, user_path
-from fewset.training.checkpoint import CHECKPOINT
 
 
 def find_init(init: str, beside: Path) -> Path:
@@ -31,33 +31,18 @@ def find_init(init: str, beside: Path) -> Path:
     )
 
 
-def find_teacher(name: str, beside: Path) -> Path:
-    """The run of a teacher, found as `find_init` does: a pre-training with a checkpoint."""
-    run = find_init(name, beside)
-    if not (run / CHECKPOINT).exists() or read_recipe(run / RECIPE).pretrain is None:
-        raise UserError(
-            f"the teacher {run} is no pre-training run with a checkpoint, which holds the classifier; name a "
-            "run that `fewset pretrain` has made"
-        )
-    return run
-
-
 def made_of(recipe: Recipe, beside: Path) -> dict[str, str]:
-    """The digests of what a training is made of: its data, the weights that it starts from, its teachers."""
+    """The digests of what a training is made of: its data, and the weights that it starts from."""
     digests = {"data_digest": open_data(recipe.model, recipe.data.set).digest}
     if recipe.init:
         source = find_init(recipe.init, beside)
         digests["init_digest"] = file_digest(source / WEIGHTS if source.is_dir() else source)
-    if recipe.pretrain and recipe.pretrain.teachers:
-        teachers = (find_teacher(name, beside) for name in recipe.pretrain.teachers)
-        digests["teachers_digest"] = " ".join(file_digest(run / CHECKPOINT) for run in teachers)
     return digests
 
 
 def changes_since(run: RunDirectory, recipe: Recipe) -> str:
     """What is another now than when a run began, as a sentence; empty where nothing is, or nobody knows."""
-    taught = ", ".join(recipe.pretrain.teachers) if recipe.pretrain else ""
-    names = {"data_digest": recipe.data.set, "init_digest": recipe.init, "teachers_digest": taught}
+    names = {"data_digest": recipe.data.set, "init_digest": recipe.init}
     try:
         now = made_of(recipe, run.path.parent)
     except UserError:  # something is not there any more, so nothing speaks against the run
@@ -94,12 +79,13 @@ def _may_know(recipe: Recipe, source: Path, followed: frozenset[Path] = frozense
     """
     if not (source / RECIPE).exists():
         return True
-    first, digest = read_recipe(source / RECIPE), RunDirectory(source).made_of.get("data_digest")
+    first, digest = run_recipe(source), RunDirectory(source).made_of.get("data_digest")
     images = open_set(recipe.data.set)
-    if first.data.set == recipe.data.set:
-        same_items = (first.data, first.seed) == (recipe.data, recipe.seed)
+    if first.data.set == recipe.data.set or digest == images.digest:
+        here, there = (replace(each.data, set="") for each in (recipe, first))
+        same_items = (there, first.seed) == (here, recipe.seed)
         return not same_items or digest not in (None, images.digest)
-    if first.data.set in list_sets():
+    if first.data.set in list_sets() or ("/" in first.data.set and Path(first.data.set).exists()):
         others = open_set(first.data.set)
         if Origin.in_manifest(images.manifest).is_that_of(others.manifest):  # at two sizes perhaps
             return True
@@ -110,5 +96,5 @@ def _may_know(recipe: Recipe, source: Path, followed: frozenset[Path] = frozense
     try:
         start = find_init(first.init, source.parent) if first.init else source
     except UserError:
-        return False
+        return True
     return start.resolve() not in followed and _may_know(recipe, start, followed)

@@ -27,7 +27,7 @@ from fewset.runtime.errors import UserError, unknown_name
 from fewset.runtime.names import shortened
 from fewset.runtime.packaged import packaged_directory
 from fewset.runtime.parsing import lasting, parse, parse_value, plain
-from fewset.runtime.paths import without_machine
+from fewset.runtime.paths import recorded_path, user_path
 from fewset.runtime.reading import parse_toml, read_text
 
 _Table = dict[str, Any]
@@ -110,6 +110,7 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     label = recipe_label(path)
     default = path.stem if label == str(path) else label.replace("/", "-")
     table = {"name": default, **deepcopy(_resolve(path))}
+    _remove_teachers(table.get("pretrain"))
     for override in overrides:
         _override(table, override)
     recipe = parse_recipe(table)
@@ -118,11 +119,22 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     return replace(recipe, card=replace(recipe.card, command=f"fewset {recipe.kind} {label}"))
 
 
+def _remove_teachers(pretrain: Any) -> None:
+    """Earlier versions had teachers and wrote out that there were none."""
+    if isinstance(pretrain, dict) and not pretrain.get("teachers", True):
+        for key in ("teachers", "teacher_weight", "teacher_temperature"):
+            pretrain.pop(key, None)
+
+
 def run_recipe(run: Path) -> Recipe:
-    """The resolved recipe of a run directory."""
+    """The resolved recipe of a run directory; the path of its set is one from here."""
     if not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
-    return read_recipe(run / RECIPE)
+    recipe = read_recipe(run / RECIPE)
+    place = run.parent / recipe.data.set
+    if "/" in recipe.data.set and place.exists():
+        return replace(recipe, data=replace(recipe.data, set=str(place)))
+    return recipe
 
 
 def parse_recipe(table: Mapping[str, Any]) -> Recipe:
@@ -138,12 +150,24 @@ def recipe_digest(recipe: Recipe) -> str:
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
-def recorded_recipe(recipe: Recipe) -> Recipe:
-    """The recipe as a run keeps it: a set or a run in it that has an absolute path, without the machine."""
-    changes: dict[str, Any] = {"data": replace(recipe.data, set=without_machine(recipe.data.set))}
+def recorded_recipe(recipe: Recipe, beside: Path) -> Recipe:
+    """The recipe as a run in the directory `beside` keeps it: paths in it are relative to that directory.
+
+    So they do not depend on the working directory. `run_recipe` and `find_init` look there first.
+    """
     stage: Any = getattr(recipe, recipe.kind)
-    changes[recipe.kind] = replace(stage, init=without_machine(stage.init))
+    changes: dict[str, Any] = {}
+    if "/" in recipe.data.set:
+        changes["data"] = replace(recipe.data, set=_recorded(recipe.data.set, beside))
+    if stage.init:
+        changes[recipe.kind] = replace(stage, init=_recorded(stage.init, beside))
     return replace(recipe, **changes)
+
+
+def _recorded(name: str, beside: Path) -> str:
+    path = user_path(name)
+    found = next((place for place in (beside / path, path) if place.exists()), None)
+    return recorded_path(found or path, beside) if found or path.is_absolute() else name
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from fewset.runtime.parsing import read_record
+from fewset.tasks.scores import SET_ADDS
 
 _FORMAT = 2
 
 TASK_FIELDS = (
-    "data_digest", "split", "domain", "setting", "task_key", "left_out", "way", "shot", "query", "seed"
+    "data_digest", "split", "domain", "setting", "task_key", "left_out", "way", "shot", "query", "seed",
+    "related",
 )  # fmt: skip
 """Two results are paired, task by task, only when all of these agree. Their number of tasks may differ: task
 number i is the same task in both, so they are paired on those that both were scored on."""
@@ -62,14 +64,21 @@ class Result:
     notes: dict[str, str] = field(default_factory=dict)  # and to people
     task_key: str = ""  # what else tells these tasks from others
     left_out: tuple[str, ...] = ()  # classes with too few items
+    related: int = 0  # a task has a class and others of its N nearest; 0: drawn independently
     format: int = _FORMAT
 
     def score_of(self, name: str) -> StoredScore:
-        """The headline for "", the score before adaptation for "before", or another by its name."""
+        """The headline for "", the score before adaptation for "before", or another by its name.
+
+        What the set adds is a difference of two scores and has no values of its own; for a model without an
+        adapter it is 0.
+        """
         if name == "":
             return StoredScore(self.mean, self.ci95, self.per_task)
         if name == "before" and self.before is not None:
             return self.before
+        if name == SET_ADDS:
+            return StoredScore(**self.fields.get(name, {"mean": 0.0, "ci95": 0.0}), per_task="")
         if name not in self.scores:
             raise UserError(f"the result of {self.run} has no score {name!r}, only {', '.join(self.scores)}")
         return self.scores[name]

@@ -45,8 +45,8 @@ class RunDirectory(TrainingFiles):
 
     @property
     def made_of(self) -> dict[str, str]:
-        """The digests of what the run was trained on, started from and taught by, as far as is known."""
-        known, digests = self._environment(), ("data_digest", "init_digest", "teachers_digest")
+        """The digests of what the run was trained on and started from, as far as they are known."""
+        known, digests = self._environment(), ("data_digest", "init_digest")
         return {key: str(known[key]) for key in digests if key in known}
 
     @property

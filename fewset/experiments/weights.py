@@ -17,6 +17,7 @@ from fewset.experiments.zoo import find_model
 from fewset.models.task_model import TaskModel
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import check_digest, replacing_with_digest
+from fewset.runtime.machine import prepare_for_fork
 from fewset.runtime.names import shortened
 from fewset.runtime.parsing import lasting, parse
 from fewset.runtime.reading import parse_json, regular_file
@@ -79,6 +80,7 @@ def find_weights(source: str | Path) -> Path:
 
 def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
     """The model of a weights file, in evaluation mode. Every key must match."""
+    prepare_for_fork()
     try:
         check_digest(regular_file(path))
         with safe_open(path, framework="pt") as file:
@@ -101,7 +103,11 @@ def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
             "install that, or make it anew"
         )
     config: ModelConfig = parse(ModelConfig, table, "model.")
-    model = build_model(config)
+    try:
+        model = build_model(config)
+    except RuntimeError as error:  # of torch's allocator
+        said = f"{' '.join(str(error).split()):.200}"
+        raise UserError(f"{path} describes a model that cannot be built ({said})") from None
     load_state(model, tensors, path)
     return model.eval(), config
 

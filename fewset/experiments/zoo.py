@@ -13,6 +13,7 @@ from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.runtime.files import digest_path, replacing_directory
 from fewset.runtime.locks import in_turn
 from fewset.runtime.packaged import packaged_directory
+from fewset.runtime.paths import user_path
 
 _FILES = (RECIPE, WEIGHTS)
 
@@ -40,8 +41,9 @@ def released_models() -> dict[str, Path]:
 
 def find_model(source: str | Path) -> Path:
     """A run directory or weights file by its path, or else a released model by its name."""
-    if Path(source).exists():
-        return Path(source)
+    path = user_path(source)
+    if path.exists():
+        return path
     models = released_models()
     refuse_unknown("run directory, weights file or released model", str(source), models)
     return models[str(source)]
@@ -50,8 +52,8 @@ def find_model(source: str | Path) -> Path:
 def run_of(source: Path, runs: Path) -> Path:
     """A run directory to write results to: that of a path, or a copy of a released model in `runs`."""
     model = find_model(source)
-    if model == source:
-        return source
+    if model == user_path(source):
+        return model
     run = runs / model.name
     distributed.on_main_process(lambda: copy_model(model, run))
     return run

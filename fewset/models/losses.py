@@ -20,18 +20,6 @@ def task_loss(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) -> Flo
     return F.cross_entropy(logits.mT, labels, reduction="none")
 
 
-def distillation_loss(
-    logits: Float[Tensor, "B classes"], taught: Float[Tensor, "B classes"], temperature: float
-) -> Float[Tensor, " B"]:
-    """τ² KL(taught ‖ softmax(logits / τ)): how far a student is from its teacher (Hinton et al., 2015).
-
-    `taught` are the teacher's probabilities at the same temperature τ; τ² keeps the gradients as large as
-    those of the labels.
-    """
-    divergence = F.kl_div(F.log_softmax(logits / temperature, dim=-1), taught, reduction="none")
-    return temperature**2 * divergence.sum(dim=-1)
-
-
 def contrastive_logits(
     transform: Transform,
     items: Float[Tensor, "T N KQ D"],

@@ -38,8 +38,8 @@ class MamlConfig:
 def descend(
     network: Callable[[Parameters, Tensor], Tensor],
     parameters: Parameters,
-    items: Shaped[Tensor, "B *item"],
-    labels: Int[Tensor, "B"],
+    items: Shaped[Tensor, " B *item"],
+    labels: Int[Tensor, " B"],
     steps: int,
     lr: float,
     second_order: bool,

@@ -38,6 +38,8 @@ class FewShotModel(TaskModel):
         scales: The shares of an image's side that are looked at where no crop is drawn, 1 being the whole
             image. Of several, training takes the first, and evaluation the mean of their embeddings. Without
             any, it is the middle of the stored pixels.
+        sets_of_one: A control: the adapter is given each item as a set of one, without context. What the
+            model is better than this, the rest of the set has added.
         feature_transform: What is done to each embedding by itself before all that follows it (a
             `FeatureTransform`); nothing where it is left out.
 
@@ -70,6 +72,7 @@ class FewShotModel(TaskModel):
         gate: bool = False,
         feature_transform: nn.Module | None = None,
         scales: tuple[float, ...] = (),
+        sets_of_one: bool = False,
     ) -> None:
         super().__init__(backbone)
         refuse_unknown("average", average, get_args(Average))
@@ -86,6 +89,9 @@ class FewShotModel(TaskModel):
             )
         if gate and not self.capabilities.adapts:
             raise UserError("a gate needs an adapter that adapts; leave it out, or take another adapter")
+        if sets_of_one and not self.capabilities.adapts:
+            raise UserError("sets_of_one needs an adapter that adapts; leave it out, or take another adapter")
+        self.sets_of_one = sets_of_one
         self.gate: Tensor | None
         self.register_buffer("gate", torch.ones(()) if gate else None)
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
@@ -105,6 +111,8 @@ class FewShotModel(TaskModel):
             takes=taken_by(self.backbone),
             embeds=True,
             adapts=getattr(self.adapter, "adapts", True),
+            adapts_queries=hasattr(self.adapter, "adapt_queries"),
+            adapter_fitted=hasattr(self.adapter, "fit"),
             fitted=hasattr(self.head, "fit"),
             maps=about_of(self.head).takes == "maps",
         )
@@ -152,6 +160,12 @@ class FewShotModel(TaskModel):
         """This model with another head; all else are the same objects."""
         return self._with(head=head)
 
+    def alone(self) -> "FewShotModel":
+        """This model with each item as a set of one; its parts are the same objects."""
+        twin = self._with()
+        twin.sets_of_one = True
+        return twin
+
     def _with(self, **parts: nn.Module) -> "FewShotModel":
         twin = copy(self)
         twin._modules = {**self._modules, **parts}
@@ -178,6 +192,23 @@ class FewShotModel(TaskModel):
         )
         return adapted.view(tasks, way, rows, *support.shape[3:])
 
+    def adapt_queries(
+        self,
+        support: Float[Tensor, "T N K *places D"],
+        query: Float[Tensor, "T M *places D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T M *places D"]:
+        """The queries as the set of their task changes them, each by itself; most adapters do not."""
+        if not self.capabilities.adapts_queries:
+            return query
+        items = prototypes(support, mask) if self.average == "pre" else support.flatten(1, 2)
+        if self.sets_of_one:  # a set of one does not say how queries change
+            items = items[:, :1]
+        adapted: Tensor = cast(Any, self.adapter).adapt_queries(items, query)
+        if self.gate is None or self.training:
+            return adapted
+        return query.lerp(adapted, self.gate.to(query))
+
     def transform(
         self,
         items: Float[Tensor, "B S *places D"],
@@ -188,8 +219,15 @@ class FewShotModel(TaskModel):
 
         The adapter is given the labels if it says that it uses them. It learns as if there were no gate.
         """
+        sets = items
+        if self.sets_of_one:
+            sets, context, labels = (
+                items.flatten(0, 1).unsqueeze(1),
+                None,
+                labels.new_zeros(labels.numel(), 1),
+            )
         extra: dict[str, Any] = {"labels": labels} if getattr(self.adapter, "uses_labels", False) else {}
-        adapted: Tensor = self.adapter(items, context, **extra)
+        adapted: Tensor = self.adapter(sets, context, **extra).view_as(items)
         if self.gate is None or self.training:
             return adapted
         return items.lerp(adapted, self.gate.to(items))
@@ -215,6 +253,7 @@ class FewShotModel(TaskModel):
         if context is None and self.transductive:
             context = query
         adapted = self.adapt(support, context, mask)
+        query = self.adapt_queries(support, query, mask)
         logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
         return logits
 
@@ -228,6 +267,8 @@ class FewShotModel(TaskModel):
         """
         form = linear_form_of(self.head)
         if form is None or type(self).forward is not FewShotModel.forward:  # another model decides otherwise
+            return None
+        if self.capabilities.adapts_queries:  # the form is for queries as they are in the table
             return None
         return form(self.adapt(support, context))
 

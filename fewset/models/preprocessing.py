@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from fewset.runtime.errors import UserError
+from fewset.runtime.reading import open_file
 
 PilImage = Any
 """A `PIL.Image.Image`, upright."""
@@ -103,7 +104,7 @@ class Preprocessing:
         """The sha256 of these settings and of the files with the weights."""
         total = sha256(json.dumps(asdict(self), sort_keys=True).encode())
         for path in weights:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 while block := file.read(2**20):
                     total.update(block)
         return total.hexdigest()

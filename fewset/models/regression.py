@@ -60,22 +60,28 @@ def cholesky(matrices: Float[Tensor, "*batch S S"]) -> Float[Tensor, "*batch S S
 def ridge(
     rows: Float[Tensor, "T S D"],
     members: Float[Tensor, "T S N"],
-    strength: Float[Tensor, "T"],
+    strength: Float[Tensor, " T"],
 ) -> Float[Tensor, "T D N"]:
     """The weights W that minimise `Σ |row W - target|² + strength |W|²`, each class counting alike.
 
     The targets are the membership. A row counts by the mean number of shots over that of its class, so it
-    is the plain ridge regression where all classes have as many. Solved in as few dimensions as there are.
+    is the plain ridge regression where all classes have as many.
     """
     balance = row_balance(members)
-    scaled, targets = rows * balance, members * balance
+    return ridge_weights(rows * balance, members * balance, strength)
+
+
+def ridge_weights(
+    rows: Float[Tensor, "T S D"], targets: Float[Tensor, "T S N"], strength: Float[Tensor, " T"]
+) -> Float[Tensor, "T D N"]:
+    """The W that minimise `|rows W - targets|² + strength |W|²`, solved in as few dimensions as there are."""
     dual = rows.shape[1] <= rows.shape[2]
-    gram = scaled @ scaled.mT if dual else scaled.mT @ scaled
+    gram = rows @ rows.mT if dual else rows.mT @ rows
     identity = torch.eye(gram.shape[-1], dtype=rows.dtype, device=rows.device)
     factor = cholesky(gram + strength.view(-1, 1, 1) * identity)
     if dual:
-        return scaled.mT @ torch.cholesky_solve(targets, factor)
-    return torch.cholesky_solve(scaled.mT @ targets, factor)
+        return rows.mT @ torch.cholesky_solve(targets, factor)
+    return torch.cholesky_solve(rows.mT @ targets, factor)
 
 
 def logistic_regression(

@@ -5,6 +5,7 @@ What a model can do is asked of `capabilities`, never of the class of a model or
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import torch
@@ -22,6 +23,8 @@ class Capabilities:
     embeddings of its own, on which prototypes, transduction and the like make sense. `adapts`: its
     set-to-set function changes them. `fitted`: its head wants the features of the train split once. `maps`:
     its tasks gather the maps that are pooled to embeddings, (H, W, D) an item, and not the embeddings.
+    `adapts_queries`: its set-to-set function changes the queries of a task, too. `adapter_fitted`: its
+    set-to-set function begins with the features and classes of the train split.
 
     >>> Capabilities(takes="images", embeds=True, adapts=False, fitted=False).takes
     'images'
@@ -32,6 +35,8 @@ class Capabilities:
     adapts: bool
     fitted: bool
     maps: bool = False
+    adapts_queries: bool = False
+    adapter_fitted: bool = False
 
 
 def taken_by(backbone: object) -> Takes:
@@ -42,6 +47,11 @@ def taken_by(backbone: object) -> Takes:
     """
     takes: Takes = getattr(backbone, "takes", "images")
     return takes
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device of a model's parameters and buffers; the CPU for a model without any."""
+    return next(chain(model.parameters(), model.buffers()), torch.empty(0)).device
 
 
 class TaskModel(nn.Module, ABC):

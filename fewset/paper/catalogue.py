@@ -6,8 +6,9 @@ A new one is a function from a `StudyRunner` to a `StudyPlan`, and a line in `ST
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fewset.data.features.table import list_features, open_features, table_path
+from fewset.data.features.table import SETUPS, list_features, open_features, table_path
 from fewset.experiments.embed_set import OF_A_RUN, embed_table, made_from
+from fewset.paper.context import context
 from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan
@@ -21,7 +22,7 @@ _SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
 _HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
 
 
-def benchmark(_: StudyRunner) -> StudyPlan:
+def benchmark(runner: StudyRunner) -> StudyPlan:
     """The main table: every method at 1 and 5 shots."""
     return StudyPlan(
         "Few-shot classification",
@@ -31,10 +32,27 @@ def benchmark(_: StudyRunner) -> StudyPlan:
             for column, shot in _SHOTS.items()
         ),
         corner="method",
+        notes=_not_the_papers(runner),
     )
 
 
-def ways(_: StudyRunner) -> StudyPlan:
+def _not_the_papers(runner: StudyRunner) -> tuple[str, ...]:
+    """What the recipes' set-to-set functions have that the paper's do not, and the other way round."""
+    adapted = {
+        method: runner.recipe(PlannedRun(method.lower(), shot)).model.adapter_options
+        for method in ("BiLSTM", "DeepSets", "GCN")
+        for shot in _SHOTS.values()
+    }
+    notes = ["BiLSTM joins two directions of half the width; the paper's formula adds two full ones."]
+    if adapted["GCN"].get("graph") == "similarity":
+        notes.append("GCN has a graph of similarities; the paper's is of the labels.")
+    normed = [method for method, options in adapted.items() if options.get("norm")]
+    if normed:
+        notes.append(f"A LayerNorm, which the paper's do not have, ends {', '.join(normed)}.")
+    return tuple(notes)
+
+
+def ways(runner: StudyRunner) -> StudyPlan:
     """Interpolation and extrapolation: trained at 5 or 20 ways, scored at 5 to 20."""
     return StudyPlan(
         "Tasks with other ways than in training",
@@ -59,12 +77,17 @@ def ways(_: StudyRunner) -> StudyPlan:
         corner="method",
         columns_title="ways",
         style="lines",
-        notes=("Training tasks have 15 queries a class at 5 ways and 5 at 20 ways.",),
+        notes=(
+            "Training tasks have 15 queries a class at 5 ways and 5 at 20 ways.",
+            *_not_the_papers(runner),
+        ),
     )
 
 
 def transductive(runner: StudyRunner) -> StudyPlan:
     """Queries classified one by one, and together."""
+
+    own_start = runner.has(PlannedRun("feat-transductive", 1))
 
     def with_queries(method: str, shot: int, tag: str, *changes: str) -> PlannedRun:
         """Trained with the queries, on tasks with as many of them as those that are scored."""
@@ -106,7 +129,21 @@ def transductive(runner: StudyRunner) -> StudyPlan:
             "† adapts the labelled items together with the queries; ‡ also refines the prototypes with the "
             "adapted queries, as Semi-ProtoNet does. The models of the last three rows are trained with the "
             "queries: FEAT's with the queries in the set, Semi-ProtoNet's with refined prototypes.",
+            *([_own_start(runner)] if own_start else []),
         ),
+    )
+
+
+def _own_start(runner: StudyRunner) -> str:
+    """How the FEAT that is trained with queries differs from the other one."""
+    options = [
+        runner.recipe(PlannedRun("feat-transductive", shot)).model.adapter_options for shot in _SHOTS.values()
+    ]
+    counts = " and ".join(str(each.get("layers", 1)) for each in options)
+    starts = " and ".join(str(each.get("mean_start", 0)) for each in options)
+    return (
+        f"FEAT† and FEAT‡ are not FEAT with queries in its set: at 1 and 5 shots they have {counts} layers, "
+        f"and start as prototypes that are moved to the queries that are like them (mean_start {starts})."
     )
 
 
@@ -180,8 +217,12 @@ def cross_domain(runner: StudyRunner) -> StudyPlan:
 
 
 def low_shot(runner: StudyRunner) -> StudyPlan:
-    """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior."""
+    """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior.
+
+    The prior is selected where the table has a validation setup to select it on.
+    """
     table = runner.features or _features_of_the_set(runner)
+    selected = bool((open_features(table).setups == SETUPS.index("validation")).any())
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
     places = (f"{runner.on}/low-shot", f"{runner.on}-low-shot", "low-shot")
     on = next(place for place in places if runner.has(PlannedRun("feat", on=place)))
@@ -194,6 +235,7 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
                 PlannedRun(method.lower(), None, table, (f"data.set={table}",), on=on),
                 panel=panel,
                 setting="low-shot",
+                options={"prior": "auto", "setup": "test"} if selected else {},
                 tasks={"shot": shot},
                 score=score,
             )
@@ -203,6 +245,12 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
         ),
         corner="method",
         style="lines",
+        notes=(
+            "The prior of an unseen class is selected for each row and number of shots on the validation "
+            "setup."
+            if selected
+            else "The prior of an unseen class is 0.8: the table has no validation setup to select it on.",
+        ),
     )
 
 
@@ -318,5 +366,5 @@ def _named(*studies: Callable[[StudyRunner], StudyPlan]) -> dict[str, Callable[[
     return {study.__name__.replace("_", "-"): study for study in studies}
 
 
-ABLATIONS = _named(adaptation, averaging, heads, layers, contrastive, similarity)
+ABLATIONS = _named(adaptation, averaging, heads, layers, contrastive, similarity, context)
 STUDIES = _named(benchmark, ways, transductive, generalised, cross_domain, low_shot) | ABLATIONS

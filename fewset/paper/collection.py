@@ -5,7 +5,7 @@ an image set. The results of a run on other tasks than its recipe's are in `GROU
 itself. `GROUP/notes.md`, where there is one, is the only part of the page that is written by hand.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -58,6 +58,19 @@ _NOT_AS_IN_THE_PAPER = (
         "embed each image and its mirror image and take the mean; the paper's do not",
     ),
     ("model.backbone_options.pool", "average", "end in an average over positions; the paper's in a maximum"),
+    (
+        "model.adapter",
+        "bilstm",
+        "two directions of half the width side by side, as in the authors' code; the paper's adds two "
+        "full ones",
+    ),
+    ("model.adapter_options.norm", True, "a LayerNorm at the end, which the paper's do not have"),
+    ("model.adapter_options.zero_start", True, "a start that adapts nothing; the paper's start at random"),
+)
+
+_UNEQUAL = (
+    "Training tasks: those of the runs that a row starts from come first. Rows that differ here were not "
+    "trained equally, and their difference to ProtoNet contains that."
 )
 
 
@@ -67,7 +80,8 @@ def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
     places: dict[Path, Path] = {}
     for run in runs:
         result = load_result(run)
-        data, name = plain_name(result.data, f"{run}: the set"), plain_name(result.run, f"{run}: the run")
+        record = result.record
+        data, name = plain_name(record.data, f"{run}: the set"), plain_name(record.run, f"{run}: the run")
         place = inside(directory, data) / name
         if place in places:
             raise UserError(
@@ -160,15 +174,16 @@ def _section(group: Path, pictures: Pictures) -> str:
             parts.append(f"### {escape_markdown(heading if unique else long)}\n")
         seeds = families(protocol)
         firsts = [family[0] for family in seeds]
-        rows = [result for result in protocol if result in firsts]
+        rows = [_with_its_graph(result) for result in protocol if result in firsts]
         # Of several the best ProtoNet, which is the last one here.
-        baselines = [place for place, result in enumerate(rows) if result.method == "ProtoNet"]
+        baselines = [place for place, result in enumerate(rows) if result.record.method == "ProtoNet"]
         table = comparison_table(rows, baselines[-1] if baselines else None)
-        tables = [_with_paper(table, rows), spread_table(seeds), *score_tables(compare_results(rows))]
+        table = _with_training(_with_paper(table, rows), rows, {each.record.run: each for each in results})
+        tables = [table, spread_table(seeds), *score_tables(compare_results(rows))]
         parts += [markdown_text(table) for table in tables if table is not None]
         learned = [result for result in rows if _is_of_a_training(result)]
         if learned:
-            place = f"{group.name}/curves-{learned[0].way}way-{learned[0].shot}shot.png"
+            place = f"{group.name}/curves-{learned[0].record.way}way-{learned[0].record.shot}shot.png"
             pictures[place] = learned
             parts.append(f"![Meta-training, epoch by epoch]({place})\n")
         shown += protocol
@@ -187,9 +202,11 @@ def _is_of_a_training(result: LoadedResult) -> bool:
 
 def _heading(result: LoadedResult) -> str:
     """The tasks of a table in a few words; the table itself says all."""
-    setting = "" if result.setting == "standard" else result.setting.capitalize()
-    place = (result.domain or "").replace("→", " → ")
-    return ", ".join(filter(None, (setting, place, f"{result.way}-way {result.shot}-shot")))
+    record = result.record
+    setting = "" if record.setting == "standard" else record.setting.capitalize()
+    place = (record.domain or "").replace("→", " → ")
+    related = "related classes" if record.related else ""
+    return ", ".join(filter(None, (setting, place, f"{record.way}-way {record.shot}-shot", related)))
 
 
 def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
@@ -203,14 +220,21 @@ def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
         return *cells[:place], cell, *cells[place:]
 
     compared = list(zip(results, numbers, strict=True))
-    found = [(result.method, *number) for result, number in compared if number]
+    found = [(result.record.method, *number) for result, number in compared if number]
     sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
     cited = dict.fromkeys(method for method, number, _ in found if number.mark)
     notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
     notes += [
-        f"Ours {what} ({key})."
+        (f"{', '.join(methods)}: {what}" if key.startswith("model.adapter") else f"Ours {what}")
+        + f" ({key})."
         for key, value, what in _NOT_AS_IN_THE_PAPER
-        if any(number and result.recipe.get(key) == value for result, number in compared)
+        if (
+            methods := dict.fromkeys(
+                result.record.method
+                for result, number in compared
+                if number and result.recipe.get(key) == value
+            )
+        )
     ]
     return replace(
         table,
@@ -223,20 +247,51 @@ def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
     )
 
 
+def _with_its_graph(result: LoadedResult) -> LoadedResult:
+    """A GCN is called after its graph: the paper's has one of the labels."""
+    if result.recipe.get("model.adapter_options.graph") != "similarity":
+        return result
+    return replace(result, record=replace(result.record, method=f"{result.record.method}, similarity graph"))
+
+
+def _with_training(table: Table, results: Sequence[LoadedResult], runs: Mapping[str, LoadedResult]) -> Table:
+    """The table with the tasks that each row was trained on, and a note where they differ."""
+    trained = [_training_tasks(result, runs) for result in results]
+    if not any(trained):
+        return table
+    cells = [" + ".join(f"{tasks:,}" for tasks in each) or None for each in trained]
+    return replace(
+        table,
+        columns=(table.columns[0], Column("Training tasks", "training_tasks", True), *table.columns[1:]),
+        rows=tuple((row[0], cell, *row[1:]) for row, cell in zip(table.rows, cells, strict=True)),
+        notes=(*table.notes, *([_UNEQUAL] if len({*cells} - {None}) > 1 else [])),
+    )
+
+
+def _training_tasks(result: LoadedResult, runs: Mapping[str, LoadedResult]) -> list[int]:
+    """How many tasks each training had that led to these weights, the first one first."""
+    before = runs.get(result.recipe.get("train.init", ""))
+    earlier = [] if before is None or before.recipe == result.recipe else _training_tasks(before, runs)
+    own = result.recipe.get("train.epochs", 0) * result.recipe.get("train.tasks_per_epoch", 0)
+    return [*earlier, own] if own else earlier
+
+
 def _order(result: LoadedResult) -> tuple[Any, ...]:
     """The standard setting first, smaller tasks before larger ones; results on the same tasks together."""
-    standard = result.setting == "standard"
-    return not standard, result.setting, result.domain or "", result.way, result.shot, str(_protocol(result))
+    record = result.record
+    standard = record.setting == "standard"
+    return not standard, record.setting, record.domain or "", record.way, record.shot, str(_protocol(result))
 
 
 def _protocol(result: LoadedResult) -> tuple[Any, ...]:
     """What results must agree on to stand in one table."""
-    return tuple(getattr(result, name) for name in TASK_FIELDS)
+    return tuple(getattr(result.record, name) for name in TASK_FIELDS)
 
 
 def _machine(result: LoadedResult) -> str:
-    processor, threads = (result.versions.get(name, "") for name in ("processor", "threads"))
-    processes = int(result.versions.get("processes", 1))
+    record = result.record
+    processor, threads = (record.versions.get(name, "") for name in ("processor", "threads"))
+    processes = int(record.versions.get("processes", 1))
     return f"{processor}, " + (f"{processes} processes of " if processes > 1 else "") + f"{threads} threads"
 
 
@@ -248,13 +303,13 @@ def _origins(results: Sequence[LoadedResult]) -> Table:
     ]
     rows = [
         (
-            result.run,
+            result.record.run,
             result.recipe.get("train.init") or result.recipe.get("pretrain.init") or "–",
-            result.command,
+            result.record.command,
             str(result.recipe.get("seed", "")),
             "–" if result.curves is None else f"{result.curves.seconds[-1] / 60:.1f} min",
-            result.commit[:10] + ("+changes" if result.commit.endswith("+changes") else ""),
-            str(result.versions.get("torch", "")),
+            result.record.commit[:10] + ("+changes" if result.record.commit.endswith("+changes") else ""),
+            str(result.record.versions.get("torch", "")),
             _machine(result),
         )
         for result in results

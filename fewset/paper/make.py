@@ -85,5 +85,20 @@ def _empty(name: str, plan: StudyPlan, runner: StudyRunner) -> Study:
         column_keys=tuple(plan.column_keys.get(column, column) for column in columns),
         command=command_line(),
         numbers=(),
-        notes=plan.notes,
+        notes=(*plan.notes, *_training_note(plan, runner)),
     )
+
+
+def _training_note(plan: StudyPlan, runner: StudyRunner) -> list[str]:
+    """On how many tasks the rows were trained, where these differ."""
+    trained: dict[str, dict[str, None]] = {}
+    for number in plan.numbers:
+        tasks = " + ".join(f"{each:,}" for each in runner.training_tasks(number.run)) or "none"
+        trained.setdefault(number.row, {})[tasks] = None
+    if len({tuple(tasks) for tasks in trained.values()}) < 2:
+        return []
+    rows = "; ".join(f"{row} {' or '.join(tasks)}" for row, tasks in trained.items())
+    return [
+        f"Training tasks, first those of the runs that a row starts from: {rows}. Rows that differ here "
+        "were not trained equally."
+    ]

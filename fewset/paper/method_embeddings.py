@@ -41,10 +41,10 @@ class Embeddings:
         """The mean squared distance of the train rows from their mean."""
         return float((self.train - self.train.mean(dim=0)).square().sum(dim=1).mean())
 
-    def unseen(self, setup: Any) -> tuple[Float[Tensor, "items D"], Int64[np.ndarray, "items"]]:
+    def unseen(self, setup: Any) -> tuple[Float[Tensor, "items D"], Int64[np.ndarray, " items"]]:
         """All rows of the classes of a setup, and the class of each."""
         rows = np.flatnonzero(np.isin(self.table.labels, self.table.classes("unseen", setup)))
         return self._read(rows), self.table.labels[rows]
 
-    def _read(self, rows: Int64[np.ndarray, "n"]) -> Float[Tensor, "n D"]:
+    def _read(self, rows: Int64[np.ndarray, " n"]) -> Float[Tensor, "n D"]:
         return torch.from_numpy(self.table.read(rows)).to(self.device)

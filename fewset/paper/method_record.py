@@ -62,7 +62,9 @@ def key_of(row: str, shot: int) -> str:
     return f"{row}, {shot}-shot"
 
 
-def write_record(record: MethodsRecord, per_task: dict[str, Float32[np.ndarray, "tasks"]], out: Path) -> None:
+def write_record(
+    record: MethodsRecord, per_task: dict[str, Float32[np.ndarray, " tasks"]], out: Path
+) -> None:
     """The values of each task first: a number that is in the record has them."""
     with replacing(out / PER_TASK) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **per_task)  # type: ignore[arg-type]
@@ -77,7 +79,7 @@ def read_record_of(out: Path) -> MethodsRecord:
     return read_record(MethodsRecord, file, "methods", _FORMAT, partial(_broken, file))
 
 
-def read_per_task(out: Path) -> dict[str, Float32[np.ndarray, "tasks"]]:
+def read_per_task(out: Path) -> dict[str, Float32[np.ndarray, " tasks"]]:
     """The accuracy of each task by the key of its number."""
     file = out / PER_TASK
     if not file.exists():

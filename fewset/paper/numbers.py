@@ -38,6 +38,11 @@ _TRANSDUCTIVE = {
 }
 
 
+_GCN = "GCN"
+_OF_LABELS = f"{_GCN}, label graph"
+"""How recipes call the paper's GCN where others of theirs have a graph of similarities."""
+
+
 def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
     """The paper's number, and its table, for what a result is on.
 
@@ -45,26 +50,29 @@ def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
     So it is for every cross-domain and low-shot result: the paper names no backbone for the one, and the
     other is on features that only its authors have.
     """
-    recipe = result.recipe
+    recipe, record = result.recipe, result.record
     backbone = recipe.get("model.backbone", "")
-    trained_shot = recipe.get("train.shot") if recipe.get("train.epochs") else result.shot
-    trained_alike = (recipe.get("data.set"), trained_shot) == (result.data, result.shot)
-    of_the_paper = (result.split, result.domain, result.way, result.query) == ("test", None, 5, 15)
+    trained_shot = recipe.get("train.shot") if recipe.get("train.epochs") else record.shot
+    trained_alike = (recipe.get("data.set"), trained_shot) == (record.data, record.shot)
+    of_the_paper = (record.split, record.domain, record.way, record.query) == ("test", None, 5, 15)
     inductive = not recipe.get("model.transductive") and recipe.get("model.head") != "semi_prototype"
-    if not trained_alike or not of_the_paper or not (inductive or result.setting == "transductive"):
+    if not trained_alike or not of_the_paper or not (inductive or record.setting == "transductive"):
         return None
-    panel, row, column = "", result.method, f"{result.shot}-shot {result.way}-way"
-    match result.setting:
+    if recipe.get("model.adapter_options.graph") == "similarity":
+        return None
+    method = _GCN if record.method == _OF_LABELS else record.method
+    panel, row, column = "", method, f"{record.shot}-shot {record.way}-way"
+    match record.setting:
         case "standard":
             study = "benchmark"
         case "transductive":
-            study, row = "transductive", _TRANSDUCTIVE.get((result.method, result.variant or ""), "")
+            study, row = "transductive", _TRANSDUCTIVE.get((record.method, record.variant or ""), "")
         case "generalised":
-            study, panel, column = "generalised", f"{result.shot}-shot learning", "COMBINED"
+            study, panel, column = "generalised", f"{record.shot}-shot learning", "COMBINED"
         case _:
             return None
-    table = paper_table(study, result.data, backbone)
-    if table is None or (table.data, table.backbone) != (result.data, backbone):
+    table = paper_table(study, record.data, backbone)
+    if table is None or (table.data, table.backbone) != (record.data, backbone):
         return None
     number = table.numbers.get((panel, row, column))
     return None if number is None else (number, table)

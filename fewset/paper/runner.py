@@ -86,6 +86,18 @@ class StudyRunner:
             return None
         return open_data(recipe.model, recipe.data.set).digest
 
+    def training_tasks(self, run: PlannedRun) -> tuple[int, ...]:
+        """How many tasks each training has that leads to a run's weights, the first training first."""
+        recipe = self.recipe(run)
+        if recipe.train is None:
+            return ()
+        own = recipe.train.epochs * recipe.train.tasks_per_epoch
+        try:
+            earlier = self.training_tasks(self._initial(run)) if recipe.init else ()
+        except UserError:  # a user's own run, whose recipe is not among these
+            earlier = ()
+        return (*earlier, own) if own else earlier
+
     def has(self, run: PlannedRun) -> bool:
         """Whether there is a recipe for a run."""
         return self._found(run) is not None
@@ -95,7 +107,8 @@ class StudyRunner:
         recipe = with_dim(self.recipe(run))
         directory = self.runs / recipe.name
         there = RunDirectory(directory)
-        if there.state == "finished" and read_recipe(directory / RECIPE) != recorded_recipe(recipe):
+        recorded = recorded_recipe(recipe, self.runs)
+        if there.state == "finished" and read_recipe(directory / RECIPE) != recorded:
             raise UserError(
                 f"{directory} was made with other settings than this study asks for; give the same --set "
                 "as then, or another directory with --runs"

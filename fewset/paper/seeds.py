@@ -34,7 +34,7 @@ def _differs_in_seed(family: Family, result: LoadedResult) -> bool:
     shared = (first.recipe.keys() & result.recipe.keys()) - set(_OWN)  # versions may have others
     return (
         bool(shared)
-        and first.method == result.method
+        and first.record.method == result.record.method
         and _seed(result) not in map(_seed, family)
         and all(first.recipe[key] == result.recipe[key] for key in shared)
     )
@@ -45,7 +45,7 @@ def spread_table(found: Sequence[Family]) -> Table | None:
     several = [family for family in found if len(family) > 1]
     if not several:
         return None
-    baseline = next((family for family in several if family[0].method == "ProtoNet"), [])
+    baseline = next((family for family in several if family[0].record.method == "ProtoNet"), [])
     by_seed = {_seed(result): result for result in baseline}
 
     def over(family: Family) -> Value:
@@ -55,7 +55,7 @@ def spread_table(found: Sequence[Family]) -> Table | None:
         return None if family is baseline else ", ".join(texts) or None
 
     columns: dict[Column, list[Value]] = {
-        Column("Method", "method"): [family[0].method for family in several],
+        Column("Method", "method"): [family[0].record.method for family in several],
         Column("Seeds", "seeds"): [", ".join(str(_seed(each)) for each in family) for family in several],
     }
     for title, number in (("Mean of the seeds", fmean), ("Lowest", min), ("Highest", max)):

@@ -17,6 +17,7 @@ from fewset.report.tables import Estimate
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
 from fewset.runtime.parsing import read_record
+from fewset.tasks.scores import SET_ADDS
 
 _FORMAT = 2
 
@@ -175,8 +176,9 @@ def read_study(path: Path) -> Study:
 def _check(study: Study) -> None:
     """Refuse numbers that are no accuracies, or that stand at no place of the study, or at one twice."""
     for number in study.numbers:
-        if not 0 <= number.stored.mean <= 1 or (number.stored.ci95 or 0) < 0:
-            raise UserError(f"{number.place} is {number.stored.mean}, expected a fraction of 0..1")
+        least = -1 if number.score == SET_ADDS else 0
+        if not least <= number.stored.mean <= 1 or (number.stored.ci95 or 0) < 0:
+            raise UserError(f"{number.place} is {number.stored.mean}, expected a fraction of {least}..1")
     # Names end up in terminals, tables and pictures: one line of visible characters each.
     for text in _texts(study):
         if not text.isprintable():

@@ -23,7 +23,8 @@ kind of the source (`folder` is a folder a class) and the source of each set.
 
 Each set is embedded once, by the encoder that is named at the end. A task has a few labelled images of some
 of the classes, and queries of the same classes. Accuracy is the share of queries that are classified rightly,
-in percent: the mean over tasks with its 95 % interval.
+in percent: the mean over tasks with its 95 % interval. The classes of a task are drawn independently or are
+related: a class and four of its eight nearest. Which are near never comes from the encoder that is measured.
 """
 _FIGURES = {
     "calibration_error": "expected calibration error",

@@ -7,19 +7,21 @@ from typing import NamedTuple
 from fewset.experiments.result import TASK_FIELDS
 from fewset.report.loading import LoadedResult
 from fewset.runtime.errors import UserError
-from fewset.tasks.scores import Difference, Score, compare
+from fewset.tasks.scores import ALONE, Difference, Score, compare
 
 
 class Comparison(NamedTuple):
     """A result beside the others: `difference` is its score less that of `baseline`, on the same tasks.
 
     Both are None for a baseline itself and for a result whose tasks no other result shares, which is
-    `alone`. `gain` is what the adaptation brings, None where there is none.
+    `alone`. `gain` is what the adaptation brings, None where there is none, and `set_adds` the part of it
+    that is lost when each item is adapted as a set of one.
     """
 
     result: LoadedResult
     label: str
     gain: Difference | None
+    set_adds: Difference | None
     baseline: str | None
     difference: Difference | None
     alone: bool
@@ -39,10 +41,11 @@ def compare_results(results: Sequence[LoadedResult], baseline: int | None = None
             result,
             labels[result],
             gain=None if result.unadapted is None else compare(result.score, result.unadapted),
+            set_adds=compare(result.score, result.scores[ALONE]) if ALONE in result.scores else None,
             baseline=None if other is result else labels[other],
             difference=None if other is result else difference(result, other),
             alone=others.count(result) == 1 and other is result,
-            tasks=min(result.tasks, other.tasks),
+            tasks=min(result.record.tasks, other.record.tasks),
         )
         for result, other in zip(results, others, strict=True)
     ]
@@ -55,19 +58,19 @@ def difference(first: LoadedResult, second: LoadedResult) -> Difference:
             f"{first.path} and {second.path} are not on the same tasks ({describe_fields(first, second)}); "
             "score both alike with `fewset eval`"
         )
-    shared = min(first.tasks, second.tasks)
+    shared = min(first.record.tasks, second.record.tasks)
     return compare(*(Score.of(result.score.per_task[:shared]) for result in (first, second)))
 
 
 def differing_fields(first: LoadedResult, second: LoadedResult) -> list[str]:
     """The fields, of those that define the tasks, in which two results differ."""
-    return [name for name in TASK_FIELDS if getattr(first, name) != getattr(second, name)]
+    return [name for name in TASK_FIELDS if getattr(first.record, name) != getattr(second.record, name)]
 
 
 def describe_fields(first: LoadedResult, second: LoadedResult) -> str:
     """How the tasks of two results differ, in words: "shot is 5, not 1"."""
     return ", ".join(
-        f"{name} is {getattr(first, name)}, not {getattr(second, name)}"
+        f"{name} is {getattr(first.record, name)}, not {getattr(second.record, name)}"
         for name in differing_fields(first, second)
     )
 
@@ -75,21 +78,21 @@ def describe_fields(first: LoadedResult, second: LoadedResult) -> str:
 def _baseline_of(result: LoadedResult, results: Sequence[LoadedResult]) -> LoadedResult:
     """The result on the same tasks that `result` is measured against; possibly itself."""
     candidates = [other for other in results if not differing_fields(result, other)]
-    return next((other for other in candidates if other.method == "ProtoNet"), candidates[0])
+    return next((other for other in candidates if other.record.method == "ProtoNet"), candidates[0])
 
 
 def _labels(results: Sequence[LoadedResult]) -> list[str]:
     """A name for each result, as short as tells it from the others."""
     candidates = [
         (
-            ", ".join(filter(None, (result.method, result.variant))),
-            f"{result.method}, {result.way}-way {result.shot}-shot",
-            ", ".join(filter(None, (result.method, result.setting, result.variant, result.domain))),
-            f"{result.method} ({result.run})",
-            f"{result.method} ({result.run}, {result.path.stem})",
-            f"{result.method} ({result.path})",
+            ", ".join(filter(None, (record.method, record.variant))),
+            f"{record.method}, {record.way}-way {record.shot}-shot",
+            ", ".join(filter(None, (record.method, record.setting, record.variant, record.domain))),
+            f"{record.method} ({record.run})",
+            f"{record.method} ({record.run}, {result.path.stem})",
+            f"{record.method} ({result.path})",
         )
-        for result in results
+        for result, record in ((result, result.record) for result in results)
     ]
     counts = Counter(name for names in candidates for name in names)
     return [next(name for name in names if counts[name] == 1 or name == names[-1]) for names in candidates]

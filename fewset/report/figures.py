@@ -169,7 +169,9 @@ def adaptation_figure(examples: Examples) -> Figure:
         "prototype before adaptation": Line2D([], [], markerfacecolor="white", **_mark("o", INK, 8)),
         "prototype after adaptation": Line2D([], [], **_mark("*", INK, 14)),
     }
-    figure.legend(marks.values(), marks.keys(), loc="outside upper left", ncols=3)
+    if examples.alone is not None:
+        marks["adapted without the others"] = Line2D([], [], **_mark("x", INK, 7))
+    figure.legend(marks.values(), marks.keys(), loc="outside upper left", ncols=2)
     return figure
 
 
@@ -178,6 +180,7 @@ def _task_panel(axes: Axes, examples: Examples, place: int) -> None:
     query, before, after = (
         plane.places(points[place]) for points in (examples.query, examples.before, examples.after)
     )
+    alone = None if examples.alone is None else plane.places(examples.alone[place])
     for number in range(len(before)):
         colour, marker = colour_of(number), MARKERS[number // len(COLOURS) % len(MARKERS)]
         own = query[examples.query_labels[place] == number]
@@ -186,6 +189,8 @@ def _task_panel(axes: Axes, examples: Examples, place: int) -> None:
         axes.annotate("", after[number], before[number], arrowprops=arrow, zorder=2)
         axes.plot(*before[number], markerfacecolor="white", zorder=3, **_mark(marker, colour, 8))
         axes.plot(*after[number], zorder=4, **_mark("*", colour, 15))
+        if alone is not None:
+            axes.plot(*alone[number], zorder=5, **_mark("x", INK, 7))
     old, new = examples.accuracy_before[place], examples.accuracy_after[place]
     effect, colour = (
         ("adaptation hurts", DOWN) if new < old else ("", UP) if new > old else ("no change", INK)

@@ -102,8 +102,19 @@ def _sentences(item: Comparison) -> list[str]:
             effect = f"{verb} the accuracy of {item.label} by {_size(item.gain)}"
         else:
             effect = f"makes no difference to {item.label} that can be shown ({text_of(item.gain)} points)"
-        sentences.append(f"Adapting the prototypes to each task {effect}.")
+        sentences.append(f"The adapter {effect}.")
+    if item.set_adds is not None:
+        sentences.append(_credit(item.set_adds))
     return sentences
+
+
+def _credit(adds: Difference) -> str:
+    """What of it is due to the set, and not to what the adapter does to each item by itself."""
+    if not adds.excludes_zero:
+        level = f"on sets of one it is level ({text_of(adds)} points)"
+        return f"That the set adds anything cannot be shown: {level}."
+    verb = "adds" if adds.mean > 0 else "costs"
+    return f"The set itself {verb} {_size(adds)}, compared with the same adapter on sets of one."
 
 
 def _size(difference: Difference) -> str:
@@ -112,8 +123,8 @@ def _size(difference: Difference) -> str:
 
 
 def _title(results: Sequence[LoadedResult]) -> str:
-    methods = list(dict.fromkeys(result.method for result in results))
-    sets = list(dict.fromkeys(result.data for result in results))
+    methods = list(dict.fromkeys(result.record.method for result in results))
+    sets = list(dict.fromkeys(result.record.data for result in results))
     named = " and ".join(methods) if len(methods) < 3 else f"{len(methods)} methods"
     return f"{named} on {' and '.join(sets)}"
 
@@ -140,7 +151,7 @@ def _adaptations(comparisons: Sequence[Comparison]) -> list[Adaptation]:
                     picture=png(adaptation_figure(examples)),
                     shown=len(examples.task),
                     shown_hurt=int((examples.accuracy_after < examples.accuracy_before).sum()),
-                    tasks=item.result.tasks,
+                    tasks=item.result.record.tasks,
                     helped=int((effect > 0).sum()),
                     hurt=int((effect < 0).sum()),
                 )

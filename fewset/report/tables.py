@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import NamedTuple
 
+from fewset.classify.answer_files import harmless
 from fewset.report.comparison import Comparison, compare_results, describe_fields
 from fewset.report.loading import LoadedResult
 from fewset.tasks.scores import Difference, Score
@@ -47,7 +48,7 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
     """Every method with its accuracy, what the adaptation brings, and the difference to the baseline."""
     comparisons = compare_results(results, baseline)
     alike = len({describe_tasks(result, count=False) for result in results}) == 1
-    same_count = len({result.tasks for result in results}) == 1
+    same_count = len({result.record.tasks for result in results}) == 1
     baselines = list(dict.fromkeys(item.baseline for item in comparisons if item.baseline))
     over = baselines[0] if len(baselines) == 1 else "baseline"
 
@@ -60,7 +61,7 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
         """What the title cannot say for all."""
         if not alike:
             return describe_tasks(item.result)
-        return None if same_count else f"{item.result.tasks:,}"
+        return None if same_count else f"{item.result.record.tasks:,}"
 
     def excluded(item: Comparison) -> Value:
         return None if item.difference is None else "yes" if item.difference.excludes_zero else "no"
@@ -71,6 +72,7 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
         Column("Accuracy", "accuracy", True): [item.result.score for item in comparisons],
         Column("Unadapted", "unadapted", True): [item.result.unadapted for item in comparisons],
         Column("Gain", "gain", True): [item.gain for item in comparisons],
+        Column("The set adds", "set_adds", True): [item.set_adds for item in comparisons],
         Column(f"Over {over}", "difference", True): [difference(item) for item in comparisons],
         Column("Excludes 0", "excludes_zero"): [excluded(item) for item in comparisons],
         Column("Baseline", "baseline"): [
@@ -89,9 +91,9 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
 
 def score_tables(comparisons: Sequence[Comparison]) -> list[Table]:
     """All scores of the results that have several, such as seen and unseen: a table for each setting."""
-    settings = dict.fromkeys(item.result.setting for item in comparisons if item.result.scores)
+    settings = dict.fromkeys(item.result.record.setting for item in comparisons if item.result.scores)
     return [
-        _score_table(setting, [item for item in comparisons if item.result.setting == setting])
+        _score_table(setting, [item for item in comparisons if item.result.record.setting == setting])
         for setting in settings
     ]
 
@@ -110,11 +112,13 @@ def _score_table(setting: str, comparisons: Sequence[Comparison]) -> Table:
 
 def notes_table(comparisons: Sequence[Comparison]) -> Table | None:
     """What the settings have to say beside their scores; None where they say nothing."""
-    rows = [(item.label, name, text) for item in comparisons for name, text in item.result.notes.items()]
+    rows = [
+        (item.label, name, text) for item in comparisons for name, text in item.result.record.notes.items()
+    ]
     rows += [
-        (item.label, "left out, with too few items", ", ".join(item.result.left_out))
+        (item.label, "left out, with too few items", ", ".join(item.result.record.left_out))
         for item in comparisons
-        if item.result.left_out
+        if item.result.record.left_out
     ]
     columns = (Column("Result", "result"), Column("What", "what"), Column("", "text"))
     return Table("What else the settings say", columns, tuple(rows)) if rows else None
@@ -135,13 +139,15 @@ def settings_table(comparisons: Sequence[Comparison]) -> Table:
 
 def describe_tasks(result: LoadedResult, count: bool = True) -> str:
     """The tasks of a result in words, with or without their number."""
+    record = result.record
     parts = [
-        f"{result.data} {result.split}" + (f" ({result.domain})" if result.domain else ""),
-        *([] if result.setting == "standard" else [result.setting]),
-        f"{result.way}-way {result.shot}-shot",
-        f"{result.query} queries a class",
-        *([f"{result.tasks:,} tasks"] if count else []),
-        f"seed {result.seed}",
+        f"{record.data} {record.split}" + (f" ({record.domain})" if record.domain else ""),
+        *([] if record.setting == "standard" else [record.setting]),
+        f"{record.way}-way {record.shot}-shot",
+        *([f"related classes ({record.related} nearest)"] if record.related else []),
+        f"{record.query} queries a class",
+        *([f"{record.tasks:,} tasks"] if count else []),
+        f"seed {record.seed}",
     ]
     return ", ".join(parts)
 
@@ -204,7 +210,7 @@ def csv_text(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
-        name
+        harmless(name)
         for column in table.columns
         for name in ((column.key, f"{column.key}_ci95") if column.estimate else (column.key,))
     )
@@ -218,7 +224,7 @@ def csv_text(table: Table) -> str:
                     mean, _, half = text_of(cell._replace(mark="")).partition(" ± ")
                     fields += [mean, half]
                 case _:
-                    fields += ["", ""] if column.estimate else [cell or ""]
+                    fields += ["", ""] if column.estimate else [harmless(cell or "")]
         writer.writerow(fields)
     return out.getvalue()
 
@@ -257,7 +263,7 @@ def latex_text(table: Table) -> str:
 
 def _alone(item: Comparison, comparisons: Sequence[Comparison]) -> str:
     others = [other for other in comparisons if other is not item]
-    nearest = next((other for other in others if other.result.method == "ProtoNet"), others[0])
+    nearest = next((other for other in others if other.result.record.method == "ProtoNet"), others[0])
     return (
         f"{item.label} has no baseline: its tasks are not those of {nearest.label} "
         f"({describe_fields(item.result, nearest.result)})."

@@ -1,6 +1,7 @@
 """Arrays in NumPy's own format that somebody else may have written.
 
 A header may claim any size. No memory is taken for it: bytes are read in pieces, as long as there are any.
+Nor does a small .npz file become large arrays, as it would if it held nothing but zeros.
 """
 
 from io import BufferedIOBase
@@ -14,6 +15,7 @@ from fewset.runtime.zips import open_member
 
 LARGEST = 2**31
 _PIECE = 2**24
+_PACKED, _SMALL = 50, 2**24  # bytes that one packed byte may become, and bytes that are always allowed
 
 
 def read_header(file: BufferedIOBase | IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -35,8 +37,20 @@ def read_header(file: BufferedIOBase | IO[bytes]) -> tuple[tuple[int, ...], bool
 
 def array_in(archive: ZipFile, name: str, largest: int = LARGEST) -> np.ndarray:
     """The array `name` of an .npz file; `OSError` or `ValueError` whatever is wrong with it."""
+    check_unpacked(sum(member.file_size for member in archive.infolist()), archive.start_dir)
     with open_member(archive, f"{name}.npy") as member:
-        return read_array(member, largest)
+        array = read_array(member, largest)
+        if member.read(1):
+            raise ValueError("it goes on after its array")
+        return array
+
+
+def check_unpacked(size: int, packed: int) -> None:
+    """A ValueError if a file of `packed` bytes claims far more: it is damaged or meant to fill memory."""
+    if size > _PACKED * packed + _SMALL:
+        raise ValueError(
+            f"the file has {packed:,} bytes and claims {size:,}; if that is right, save it uncompressed"
+        )
 
 
 def check_numbers(column: np.ndarray, limit: int, name: str) -> None:

@@ -4,21 +4,23 @@ Only `session` knows of torchrun. Without it there is one process, and everythin
 nothing. The first process ("main") is the one that prints and writes files.
 
 A process that dies closes its connections, so that the others notice at once. One that hangs, or whose
-machine is gone, does not: so every process says every few seconds that it is alive, and listens to the next.
+machine cannot be reached, does not. So each process sends a heartbeat to the store that torchrun keeps, and
+watches that of the next rank. It ends when it hears nothing for a while, also if the store does not answer.
 """
 
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -34,9 +36,11 @@ if TYPE_CHECKING:  # torch is imported when it is needed: the help of the comman
 _T = TypeVar("_T")
 
 TIMEOUT = timedelta(minutes=30)  # how far behind the others a process that is alive may be
-BEAT, SILENCE = 3.0, 24.0  # seconds between two signs of life, and without any until a process is given up
+BEAT, SILENCE = 3.0, 24.0  # seconds between two heartbeats, and without any until a process is given up
+GRACE = 5.0  # seconds after SIGTERM in which the main thread may end in good order
 _LEFT = 2**32  # a sign of life that says: gone in good order
 
+_TERMINATED = "torchrun ended it, as it does when another process has ended"
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -104,10 +108,14 @@ def session() -> Iterator[None]:
     )
     alive = dist.PrefixStore("alive", store)  # type: ignore[attr-defined]
     _processes = _Processes(dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"]))
-    ended = threading.Event()
-    watch = threading.Thread(target=_watch, args=(alive, ended), daemon=True)
-    watch.start()
+    pulse = _Pulse()
+    beating = threading.Thread(target=_beat, args=(alive, pulse), daemon=True)
+    beating.start()
     usual = signal.signal(signal.SIGTERM, _terminated)
+    signals, written = socket.socketpair()
+    written.setblocking(False)
+    signal.set_wakeup_fd(written.fileno())
+    threading.Thread(target=_watch, args=(signals, pulse), daemon=True).start()
     good = False  # whether this process ends as it should
     try:
         with ExitStack() as stack:
@@ -119,8 +127,10 @@ def session() -> Iterator[None]:
         good = not leaving.code
         raise
     finally:
-        ended.set()
-        watch.join()
+        pulse.ended.set()
+        beating.join(BEAT)  # no longer: the store may not answer
+        signal.set_wakeup_fd(-1)
+        written.close()
         if good:
             dist.destroy_process_group()  # would wait for those that are lost
             signal.signal(signal.SIGTERM, usual)
@@ -138,26 +148,52 @@ def _threads() -> int:
     return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
 
 
-def _watch(store: "Store", ended: threading.Event, give_up: Callable[[str], None] | None = None) -> None:
-    """Give signs of life until `ended`, and end this process when the next one gives none any more."""
-    give_up = give_up or _give_up
-    mine, watched = str(rank()), str((rank() + 1) % world_size())
-    count, heard = 0, time.monotonic()
+class _Pulse:
+    """What the thread that exchanges heartbeats tells the one that watches it."""
+
+    def __init__(self) -> None:
+        self.heard = time.monotonic()  # when the next rank was last known to be alive
+        self.ended = threading.Event()
+
+
+def _beat(store: "Store", pulse: _Pulse) -> None:
+    """Send heartbeats and listen to the next rank's, until the end. May wait for the store for ever."""
+    mine, watched, count = str(rank()), _next_rank(), 0
     try:
-        while not ended.wait(BEAT):
+        while not pulse.ended.wait(BEAT):
             store.add(mine, 1)
             now = store.add(watched, 0)
             if now != count or now >= _LEFT:
-                count, heard = now, time.monotonic()
-            elif time.monotonic() - heard > SILENCE:
-                return give_up(f"process {watched} has given no sign of life for {SILENCE:.0f} s")
+                count, pulse.heard = now, time.monotonic()
         store.add(mine, _LEFT)
     except RuntimeError as error:
-        if not ended.is_set():
-            give_up(f"the process that torchrun coordinates with is gone ({_brief(error)})")
+        if not pulse.ended.is_set():
+            _give_up(f"the process that torchrun coordinates with is gone ({_brief(error)})")
 
 
-def _give_up(what: str) -> None:
+def _watch(signals: socket.socket, pulse: _Pulse) -> None:
+    """End this process when the next rank is silent, or after a SIGTERM that the main thread cannot handle.
+
+    It cannot while it waits inside a library for another process. Python writes the number of each signal
+    that arrives to the other end of `signals`.
+    """
+    last = float("inf")
+    signals.settimeout(BEAT)
+    while time.monotonic() < last and not pulse.ended.is_set():
+        if time.monotonic() - pulse.heard > SILENCE:
+            _give_up(f"process {_next_rank()} has given no sign of life for {SILENCE:.0f} s")
+        with suppress(TimeoutError):
+            if signal.SIGTERM in signals.recv(1):
+                last = min(last, time.monotonic() + GRACE)
+    if not pulse.ended.is_set():
+        _give_up(_TERMINATED)
+
+
+def _next_rank() -> str:
+    return str((rank() + 1) % world_size())
+
+
+def _give_up(what: str) -> NoReturn:
     # The main thread may wait inside a library, where no exception reaches it.
     print(f"error: {LostProcess(what)}", file=sys.stderr, flush=True)
     os._exit(1)
@@ -165,7 +201,7 @@ def _give_up(what: str) -> None:
 
 def _terminated(*_: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise LostProcess("torchrun ended it, as it does when another process has ended")
+    raise LostProcess(_TERMINATED)
 
 
 @contextmanager

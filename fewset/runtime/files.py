@@ -12,7 +12,7 @@ from typing import Any
 
 from fewset.runtime.errors import UserError
 from fewset.runtime.partial import clear_all, old_path, partial_path, remove
-from fewset.runtime.reading import open_file, read_bytes, read_text
+from fewset.runtime.reading import open_file, read_bytes, read_text, regular_file
 from fewset.runtime.refusals import refused
 
 _LONGEST_DIGEST = 2**16
@@ -195,8 +195,8 @@ def digest_path(path: Path) -> Path:
 
 
 def check_digest(path: Path) -> None:
-    """Refuse a file that is not what was written; one without a digest beside it is not checked."""
-    beside = digest_path(path)
+    """Refuse a file that is not what was written; one without a digest beside it must only be regular."""
+    beside = digest_path(regular_file(path))
     if os.path.lexists(beside) and read_bytes(beside, _LONGEST_DIGEST).split()[:1] != [
         file_digest(path).encode()
     ]:

@@ -13,8 +13,6 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from fewset.runtime.errors import UserError
-
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
@@ -47,25 +45,16 @@ def tune() -> None:
         torch.set_num_threads(usable_cores())
 
 
-def refuse_fork() -> None:
-    """Called before a computation: an error in a process that was forked from one that had computed.
+@cache
+def prepare_for_fork() -> None:
+    """Called before a computation: processes that are forked from this one will compute with one thread.
 
-    The threads of that one are not there, and PyTorch would wait for them for ever, unless it computes with
-    one thread.
+    The other threads of this one are not there in a fork, and PyTorch would wait for them for ever.
     """
     import torch
 
-    if _first_to_compute() != os.getpid() and torch.get_num_threads() > 1:
-        raise UserError(
-            "this process was forked from one that had computed, whose threads it lacks: it would wait for "
-            'ever; start it with multiprocessing.get_context("spawn"), or call torch.set_num_threads(1) in it'
-        )
-
-
-@cache
-def _first_to_compute() -> int:
-    """The process that was the first to ask; a fork inherits the answer."""
-    return os.getpid()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def usable_cores() -> int:

@@ -13,7 +13,17 @@ from itertools import count
 from pathlib import Path
 from platform import node
 
-_HOST = sha256(node().encode()).hexdigest()[:6]  # processes of other machines may share a directory
+
+def _namespace() -> str:
+    """What the numbers of processes belong to: containers on one host may share its name, but not these."""
+    try:
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115, it is no path
+    except OSError:  # not on Linux
+        return ""
+
+
+# Processes of other machines and containers may share a directory.
+_HOST = sha256(f"{node()} {_namespace()}".encode()).hexdigest()[:6]
 _NUMBERS = count()  # threads of one process may write the same file
 _NAME = re.compile(r"\.(?P<of>.+)\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-\d+\.(?P<kind>partial|old)")
 

@@ -8,6 +8,7 @@ when the first name is looked up, and so are the installed packages that say in 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module, metadata
 from pkgutil import iter_modules
+from threading import RLock
 from typing import Any, TypeVar
 
 from fewset.runtime.errors import UserError, refuse_unknown
@@ -16,6 +17,7 @@ Member = TypeVar("Member")
 Registered = TypeVar("Registered")
 
 ENTRY_POINTS = "fewset.plugins"
+_LOCK = RLock()  # one for all registries: members of one kind look up those of another
 
 
 class Registry(Mapping[str, Member]):
@@ -26,7 +28,7 @@ class Registry(Mapping[str, Member]):
     def __init__(self, kind: str, package: str) -> None:
         self.kind, self.package = kind, package
         self._members: dict[str, Member] = {}
-        self._loaded = False
+        self._loaded = self._loading = False
         Registry.kinds[kind] = self
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
@@ -64,14 +66,17 @@ class Registry(Mapping[str, Member]):
         """Import the members of the package and those that installed packages bring; does nothing again."""
         if self._loaded:
             return
-        self._loaded = True  # already, for members that look up others while they are imported
-        try:
-            for module in iter_modules(import_module(self.package).__path__):
-                import_module(f"{self.package}.{module.name}")
-            _load_installed()
-        except BaseException:
-            self._loaded = False
-            raise
+        with _LOCK:  # other threads wait until all members are there
+            if self._loaded or self._loading:  # loading: a member looks up others while it is imported
+                return
+            self._loading = True
+            try:
+                for module in iter_modules(import_module(self.package).__path__):
+                    import_module(f"{self.package}.{module.name}")
+                _load_installed()
+                self._loaded = True
+            finally:
+                self._loading = False
 
 
 def _place(member: object) -> str:

@@ -24,10 +24,10 @@ def hashed(state: np.uint64, part: np.uint64) -> np.uint64:
 
 @compiled("void(uint64[::1], int64[::1], uint64[::1], int64[::1])")
 def find_smallest(
-    keys: UInt64[np.ndarray, "n"],
-    found: Int[np.ndarray, "count"],
-    few: UInt64[np.ndarray, "more"],
-    places: Int[np.ndarray, "more"],
+    keys: UInt64[np.ndarray, " n"],
+    found: Int[np.ndarray, " count"],
+    few: UInt64[np.ndarray, " more"],
+    places: Int[np.ndarray, " more"],
 ) -> None:
     """Put the positions of the smallest keys into `found`, in their order; of equal ones the first is first.
 
@@ -60,7 +60,7 @@ def draw_tasks(
     seed: int,
     first: int,
     rows: Int[np.ndarray, "classes most"],
-    sizes: Int[np.ndarray, "classes"],
+    sizes: Int[np.ndarray, " classes"],
     drawn: Int[np.ndarray, "T N KQ"],
 ) -> None:
     """Fill in the rows of the tasks from number `first` on. A class's own are the first of its `rows`."""

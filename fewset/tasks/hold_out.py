@@ -12,12 +12,12 @@ from fewset.tasks.hashing import check_seed, hash_keys
 class HeldOut(NamedTuple):
     """The rows of a table in three parts, in ascending order."""
 
-    train: Int[np.ndarray, "train"]
-    val: Int[np.ndarray, "val"]
-    test: Int[np.ndarray, "test"]
+    train: Int[np.ndarray, " train"]
+    val: Int[np.ndarray, " val"]
+    test: Int[np.ndarray, " test"]
 
 
-def hold_out(labels: Int[np.ndarray, "items"], share: float = 0.25, seed: int = 0) -> HeldOut:
+def hold_out(labels: Int[np.ndarray, " items"], share: float = 0.25, seed: int = 0) -> HeldOut:
     """Keep a share of each class's items out of the training: half of it to validate, half to test.
 
     Which ones is a pure function of the seed, the class and the place of an item among those of its class.

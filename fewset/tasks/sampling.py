@@ -5,6 +5,7 @@ classes with the smallest keys, and of each the items with the smallest keys. So
 itself, on any process, in any order, and many tasks are drawn at once without a loop.
 """
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,22 +26,32 @@ class ClassIndex:
     items of two domains: then a query never has the origin of a shot (a photo, a sketch traced from it).
     In a table of mixed `domains` the items of an origin are in a task from one of its domains only.
     Nothing else is forbidden: within a domain the items of one origin are as good as any.
+
+    `nearest` has, for each label, other labels, the nearest first and -1 behind them: for tasks of related
+    classes.
     """
 
     def __init__(
         self,
-        labels: Int[np.ndarray, "items"],
+        labels: Int[np.ndarray, " items"],
         names: Sequence[str] | None = None,
         *,
-        origins: Int[np.ndarray, "items"] | None = None,
-        domains: Int[np.ndarray, "items"] | None = None,
-        support: Bool[np.ndarray, "items"] | None = None,
-        query: Bool[np.ndarray, "items"] | None = None,
+        origins: Int[np.ndarray, " items"] | None = None,
+        domains: Int[np.ndarray, " items"] | None = None,
+        support: Bool[np.ndarray, " items"] | None = None,
+        query: Bool[np.ndarray, " items"] | None = None,
+        nearest: Int[np.ndarray, "labels others"] | None = None,
     ) -> None:
         marks = {"origins": origins, "domains": domains, "support": support, "query": query}
-        self._made_of = labels, names, marks
+        self._made_of = labels, names, marks, nearest
         self.classes, inverse = np.unique(labels, return_inverse=True)
+        if names is not None and ((self.classes < 0) | (self.classes >= len(names))).any():
+            raise UserError(
+                f"the labels are from {self.classes[0]} to {self.classes[-1]}, expected 0 to "
+                f"{len(names) - 1}: there are {len(names)} class names"
+            )
         self.names = [str(label) if names is None else names[label] for label in self.classes]
+        self.nearest = None if nearest is None else _places_of(nearest[self.classes], self.classes)
         items = np.arange(len(inverse))
         self.rows = _table(inverse, items)  # -1 where a class has fewer items than another
         there = self.rows >= 0
@@ -78,7 +89,17 @@ class ClassIndex:
             fewest = np.minimum.reduceat(sizes, np.flatnonzero(place == 0))
             self.shots = self.queries = np.bincount(class_of, weights=fewest).astype(np.int64)
 
-    def spare(self, shot: int, query: int) -> Int[np.ndarray, "classes"]:
+    @property
+    def digest(self) -> str:
+        """The sha256 of what tasks are drawn from: indices with the same digest give the same tasks."""
+        total = hashlib.sha256()
+        turns = (self.turn,) if self.mixed else ()
+        near = () if self.nearest is None else (self.nearest,)
+        for array in (self.rows, self.may_support, self.may_query, self.origins, *turns, *near):
+            total.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return total.hexdigest()
+
+    def spare(self, shot: int, query: int) -> Int[np.ndarray, " classes"]:
         """How many items of each class are left over by such a task; negative where it has too few."""
         ruled_out = np.full(len(self.classes), shot)
         if self.two_roles:
@@ -110,12 +131,26 @@ class ClassIndex:
             f"were asked for; {self._remedy(way, shot, query)}"
         )
 
-    def restrict(self, kept: Bool[np.ndarray, "classes"]) -> "tuple[Int[np.ndarray, 'rows'], ClassIndex]":
+    def restrict(self, kept: Bool[np.ndarray, " classes"]) -> "tuple[Int[np.ndarray, ' rows'], ClassIndex]":
         """Only these classes: the rows that are left, and the index over them."""
-        labels, names, marks = self._made_of
+        labels, names, marks, nearest = self._made_of
         rows = np.flatnonzero(np.isin(labels, self.classes[kept]))
         left = {key: None if mark is None else mark[rows] for key, mark in marks.items()}
-        return rows, ClassIndex(labels[rows], names, **left)
+        return rows, ClassIndex(labels[rows], names, **left, nearest=nearest)
+
+    def anchors(self, way: int, related: int) -> Bool[np.ndarray, " classes"]:
+        """Which classes have enough others among their nearest for tasks of related classes."""
+        if self.nearest is None:
+            raise UserError(
+                "it is not known which classes of this set are near; `fewset data relate SET` finds out"
+            )
+        enough: np.ndarray = (self.nearest[:, :related] >= 0).sum(axis=1) >= way - 1
+        if not enough.any():
+            raise UserError(
+                f"no class has the {way - 1} related classes that a {way}-way task needs; lower the way, or "
+                "relate the set by an encoder: `fewset data relate SET --encoder efficientnet-lite0`"
+            )
+        return enough
 
     def _remedy(self, way: int, shot: int, query: int) -> str:
         """Which numbers would work in the place of these."""
@@ -142,7 +177,7 @@ def sample_tasks(
     With `compiled` loops (`fewset.runtime.compiling.pays`) they are the same, in less time.
     """
     index.check(spec.way, spec.shot, spec.query)
-    if compiled and not (index.two_roles or index.mixed):
+    if compiled and not (index.two_roles or index.mixed or spec.related):
         from fewset.tasks.drawing_loop import MOST, draw_tasks
 
         if max(spec.way, spec.shot + spec.query) <= MOST:
@@ -157,7 +192,7 @@ def sample_tasks(
 def _draw(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
     """As many tasks as are drawn at once."""
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
-    classes = _smallest(hash_keys(spec.seed, tasks, np.arange(len(index.classes))), spec.way)
+    classes = _classes_of(index, spec, tasks)
     keys = _item_keys(index, spec.seed, tasks, classes)
     if index.two_roles:
         shots = _smallest(np.where(index.may_support[classes], keys, _LAST), spec.shot)
@@ -172,6 +207,20 @@ def _draw(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.nd
         chosen = _smallest(keys, spec.shot + spec.query)
     rows: np.ndarray = index.rows[classes[..., None], chosen]
     return rows
+
+
+def _classes_of(
+    index: ClassIndex, spec: TaskSpec, tasks: UInt64[np.ndarray, "T 1"]
+) -> Int[np.ndarray, "T N"]:
+    """The classes of each task: independent ones, or one class and others of its nearest."""
+    keys = hash_keys(spec.seed, tasks, np.arange(len(index.classes)))
+    if not spec.related:
+        return _smallest(keys, spec.way)
+    anchors = _smallest(np.where(index.anchors(spec.way, spec.related), keys, _LAST), 1)
+    assert index.nearest is not None
+    near = index.nearest[anchors[:, 0], : spec.related]
+    others = _smallest(np.where(near >= 0, np.take_along_axis(keys, near, axis=1), _LAST), spec.way - 1)
+    return np.concatenate([anchors, np.take_along_axis(near, others, axis=1)], axis=1)
 
 
 def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
@@ -189,7 +238,7 @@ def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
             f"{spec.shot} shots"
         )
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
-    classes = _smallest(hash_keys(spec.seed, tasks, np.arange(len(index.classes))), spec.way)
+    classes = _classes_of(index, spec, tasks)
     there = index.rows[classes] >= 0
     keys = np.where(there, hash_keys(spec.seed, tasks[..., None], index.origins[classes], 0, 0), _LAST)
     order = np.lexsort((_item_keys(index, spec.seed, tasks, classes), keys))  # origin after origin
@@ -231,7 +280,19 @@ def sample_every_class(
     return np.take_along_axis(index.rows[None], chosen, axis=-1)
 
 
-def _ranks(groups: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+def _places_of(
+    labels: Int[np.ndarray, "classes others"], classes: Int[np.ndarray, " classes"]
+) -> Int[np.ndarray, "classes others"]:
+    """Labels as places among `classes`, in their order, without those not there; -1 fills the rest."""
+    place = np.full(max(labels.max(initial=-1), classes.max(initial=-1)) + 2, -1, dtype=np.int64)
+    place[classes] = np.arange(len(classes))
+    found = place[labels]  # -1 is the last place, which is no class
+    order = np.argsort(found < 0, axis=1, kind="stable")
+    places: np.ndarray = np.take_along_axis(found, order, axis=1)
+    return places
+
+
+def _ranks(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     """The place of each element among those of its own group: 0, 1, …"""
     order = np.argsort(groups, kind="stable")
     counts = np.bincount(groups)
@@ -240,7 +301,7 @@ def _ranks(groups: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
     return ranks
 
 
-def _table(groups: Int[np.ndarray, "n"], values: Int[np.ndarray, "n"]) -> Int[np.ndarray, "groups most"]:
+def _table(groups: Int[np.ndarray, " n"], values: Int[np.ndarray, " n"]) -> Int[np.ndarray, "groups most"]:
     """The values of each group in a row, in their order, and -1 behind them."""
     ranks = _ranks(groups)
     table = np.full((len(np.bincount(groups)), ranks.max(initial=-1) + 1), -1, dtype=np.int64)

@@ -1,32 +1,30 @@
-"""Accuracy over tasks: means with their intervals, and paired differences. NumPy only."""
+"""Accuracy over tasks: means with their intervals, and paired differences."""
 
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import stdtrit
 
 from fewset.runtime.errors import UserError
+from fewset.tasks.spec import TaskSpec
 
-# The 97.5 % quantiles of Student's t for 1, 2, … 28 degrees of freedom; of more it is all but normal.
-_STUDENT = (
-    12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356, 2.4469118511, 2.3646242516,
-    2.3060041352, 2.2621571628, 2.2281388520, 2.2009851601, 2.1788128297, 2.1603686565, 2.1447866879,
-    2.1314495456, 2.1199052992, 2.1098155778, 2.1009220402, 2.0930240544, 2.0859634473, 2.0796138447,
-    2.0738730679, 2.0686576104, 2.0638985616, 2.0595385528, 2.0555294386, 2.0518305165, 2.0484071418,
-)  # fmt: skip
-_NORMAL = 1.96
+ALONE, FOREIGN = "alone", "foreign"
+"""The names of the two controls among the scores of a result (`fewset.evaluation.controls`)."""
+
+SET_ADDS = "set_adds"
+"""In results: the accuracy less that of the same weights with each item as a set of one, paired by task."""
 
 
-def interval95(values: Float[np.ndarray, "n"]) -> float:
-    """Half the width of the 95 % interval of the mean: 1.96 s / sqrt(n), with Student's t below 30 values.
+def interval95(values: Float[np.ndarray, " n"]) -> float:
+    """Half the width of the 95 % interval of the mean, by Student's t: t s / sqrt(n).
 
     A single value has no interval: NaN.
     """
-    freedom = len(values) - 1
-    if freedom < 1:
+    if len(values) < 2:
         return float("nan")
-    factor = _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _NORMAL
+    factor = float(stdtrit(len(values) - 1, 0.975))
     return factor * float(values.std(ddof=1)) / sqrt(len(values))
 
 
@@ -39,6 +37,8 @@ class Score:
         ci95: Half the width of the 95 % interval of the mean: it reaches from `mean - ci95` to
             `mean + ci95`. NaN for a single task.
         per_task: The accuracy of each task.
+        spec: Which tasks these are, where that is known.
+        drawn_from: A digest of the labels that the tasks were drawn from; empty where it is not known.
 
     Example:
         >>> import fewset
@@ -49,13 +49,17 @@ class Score:
 
     mean: float
     ci95: float
-    per_task: Float[np.ndarray, "tasks"]
+    per_task: Float[np.ndarray, " tasks"]
+    spec: TaskSpec | None = None
+    drawn_from: str = ""
 
     @classmethod
-    def of(cls, per_task: Float[np.ndarray, "tasks"]) -> "Score":
+    def of(
+        cls, per_task: Float[np.ndarray, " tasks"], spec: TaskSpec | None = None, drawn_from: str = ""
+    ) -> "Score":
         """The score of tasks whose accuracies are known."""
         exact = per_task.astype(np.float64)
-        return cls(float(exact.mean()), interval95(exact), per_task)
+        return cls(float(exact.mean()), interval95(exact), per_task, spec, drawn_from)
 
     def __str__(self) -> str:
         return f"{100 * self.mean:.2f} ± {100 * self.ci95:.2f} %"
@@ -104,7 +108,8 @@ def compare(first: Score, second: Score) -> Difference:
         The mean difference and its interval.
 
     Raises:
-        ValueError: The scores have different numbers of tasks.
+        ValueError: The scores are of different tasks: their `TaskSpec` differs, the labels that they were
+            drawn from, or their number.
 
     Example:
         >>> import fewset
@@ -118,6 +123,14 @@ def compare(first: Score, second: Score) -> Difference:
         raise UserError(
             f"the scores cover {len(first.per_task)} and {len(second.per_task)} tasks; "
             "a paired comparison needs the same tasks: evaluate both with the same task options and seed"
+        )
+    if first.spec and second.spec and first.spec != second.spec:
+        raise UserError(
+            f"the scores are of different tasks, {first.spec} and {second.spec}; evaluate both with the same"
+        )
+    if first.drawn_from and second.drawn_from and first.drawn_from != second.drawn_from:
+        raise UserError(
+            "the tasks of the two scores were drawn from different labels; evaluate both on the same items"
         )
     differences = first.per_task.astype(np.float64) - second.per_task.astype(np.float64)
     return Difference(float(differences.mean()), interval95(differences))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import check_seed, whole_number
 
-_MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8}
+_MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8, "related": 10**5}
 """What a machine can be asked for; the value of each task is kept in memory."""
 
 
@@ -22,14 +22,17 @@ class TaskSpec:
         query: Items of each class to be classified.
         tasks: How many tasks.
         seed: A whole number from 0 up.
+        related: Above 0, the classes of a task are related: one class and others of its N nearest. The
+            set says which are near (`fewset data relate`). With 0 classes are drawn independently.
 
     Raises:
-        ValueError: A number is not whole, below 1 or absurdly large, or the seed is below 0.
+        ValueError: A number is not whole, below 1 (related: below 0) or absurdly large, the seed is below 0,
+            or the nearest classes are too few for the ways.
 
     Example:
         >>> import fewset
         >>> fewset.TaskSpec(way=5, shot=1, tasks=600)
-        TaskSpec(way=5, shot=1, query=15, tasks=600, seed=0)
+        TaskSpec(way=5, shot=1, query=15, tasks=600, seed=0, related=0)
     """
 
     way: int = 5
@@ -37,12 +40,18 @@ class TaskSpec:
     query: int = 15
     tasks: int = 10_000
     seed: int = 0
+    related: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("way", "shot", "query", "tasks"):
-            value = whole_number(getattr(self, name), name)
-            if value < 1:
-                raise UserError(f"{name} is {value}, expected 1 or more")
+        for name in _MOST:
+            value, least = whole_number(getattr(self, name), name), int(name != "related")
+            if value < least:
+                raise UserError(f"{name} is {value}, expected {least} or more")
             if value > _MOST[name]:
                 raise UserError(f"{name} is {value}, expected at most {_MOST[name]:,}")
         check_seed(self.seed)
+        if 0 < self.related < self.way - 1:
+            raise UserError(
+                f"related is {self.related}, expected 0 or at least {self.way - 1}: a {self.way}-way task "
+                "has that many classes beside the first"
+            )

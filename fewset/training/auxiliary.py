@@ -49,5 +49,9 @@ class AuxiliaryTask(nn.Module):
             rows = model.head.embed(rows)  # type: ignore[operator]
         elif rows.ndim > 3:
             rows = rows.flatten(2, -2).mean(dim=2)
+        return self.loss(rows.flatten(0, 1), items.reshape(-1))
+
+    def loss(self, rows: Float[Tensor, "B D"], items: Int[np.ndarray, " B"]) -> Float[Tensor, ""]:
+        """The mean cross-entropy of rows, by their numbers in the index."""
         labels = torch.from_numpy(self.class_of[items]).to(rows.device)
-        return F.cross_entropy(self.classifier(rows).flatten(0, 1), labels.flatten())
+        return F.cross_entropy(self.classifier(rows), labels)

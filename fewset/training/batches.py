@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from fewset.data.images.augmentation import AREA, Area, at_scale, augment
 from fewset.data.images.store import ImageSet, Selection
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import TaskModel, device_of
 from fewset.runtime.devices import Precision, send
 from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
@@ -19,14 +20,13 @@ from fewset.tasks.hold_out import hold_out
 def load_batch(
     model: TaskModel,
     images: UInt8[np.ndarray, "all H W 3"],
-    rows: Int[np.ndarray, "B"],
+    rows: Int[np.ndarray, " B"],
     steps: Sequence[str],
     seed: int,
     crop_area: Area = AREA,
 ) -> Float[Tensor, "B 3 size size"]:
     """Gather, move to the model's device, augment (or crop, when there are no steps), normalise."""
-    device = next(model.parameters()).device
-    pixels = send(torch.from_numpy(images[rows]), device).permute(0, 3, 1, 2)
+    pixels = send(torch.from_numpy(images[rows]), device_of(model)).permute(0, 3, 1, 2)
     if model.scales and "resized_crop" not in steps:
         pixels = at_scale(pixels, model.input_size, model.scales[0])
     return model.prepare(augment(pixels, steps, model.input_size, seed, crop_area))
@@ -40,6 +40,13 @@ def check_crop_area(area: Area, steps: Sequence[str]) -> None:
         )
     if area != AREA and "resized_crop" not in steps:
         raise UserError("crop_area is of the step resized_crop; leave it out, or add that step to augment")
+
+
+def check_positive(config: Any, *keys: str) -> None:
+    """Reject numbers of a configuration that are below 1."""
+    for key in keys:
+        if getattr(config, key) < 1:
+            raise UserError(f"{key} is {getattr(config, key)}, expected 1 or more")
 
 
 def embed_batch(

@@ -17,7 +17,7 @@ from fewset.evaluation.scoring import score_tasks
 from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.similarity import Similarity
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import TaskModel, device_of
 from fewset.runtime.devices import Precision
 from fewset.runtime.errors import UserError
 from fewset.tasks.episode import split
@@ -26,11 +26,28 @@ from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.auxiliary import AuxiliaryTask
-from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
+from fewset.training.batches import TrainingItems, check_crop_area, check_positive, embed_batch, load_batch
 from fewset.training.gate import score_with_best_gate
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
+from fewset.training.seeding import seeded
 from fewset.training.step_parts import WHOLE, Part, PerStep
+
+
+@dataclass(frozen=True)
+class JointConfig:
+    """The part of joint training that classifies images of all train classes (`fewset.training.joint`)."""
+
+    batch: int = 128  # images in a step beside its tasks, of all processes together
+    task_weight: float = 0.25  # weight of the task loss; that of both classification losses is 1
+    splits: int = 1  # how often the images of a task are divided into support and queries
+
+    def __post_init__(self) -> None:
+        if min(self.batch, self.splits) < 1 or self.task_weight < 0:
+            raise UserError(
+                "train.joint: batch and splits must be 1 or more and task_weight 0 or more, got "
+                f"{self.batch}, {self.splits} and {self.task_weight}"
+            )
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,8 @@ class TrainConfig:
     query: int = 15  # queries a class
     other_ways: tuple[int, ...] = ()  # the tasks of a step have `way` classes or so many, all alike often
     other_shots: tuple[int, ...] = ()  # and `shot` shots or so many
+    related: float = 0.0  # the share of steps whose tasks are of related classes; validation has as many
+    nearest: int = 8  # such a task has one class and others of its N nearest
     epochs: int = 200  # with 0 the weights stay as they are (a baseline)
     tasks_per_epoch: int = 100  # validation comes after each epoch
     tasks_per_step: int = 1  # of all processes together
@@ -58,6 +77,7 @@ class TrainConfig:
     contrastive_temperature: float = 16.0  # of the contrastive term
     contrastive_scored: Scored = "adapted"  # which instances the contrastive term scores
     auxiliary: float = 0.0  # weight, at first, of telling all train classes apart (TADAM)
+    joint: JointConfig | None = None  # classify images of all train classes in the same steps
     freeze_backbone: bool = False  # only adapter and head learn; each image is embedded once
     frozen_blocks: int = 0  # how many first blocks of the ConvNet stay as they are, computed once an image
     freeze_batchnorm: bool = False  # keep BatchNorm's statistics; the authors advise it for WRN
@@ -68,7 +88,7 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
     renamed: ClassVar = {"turned": "rotation_classes"}
-    later: ClassVar = ("other_ways", "other_shots", "crop_area", "auxiliary")
+    later: ClassVar = ("related", "nearest", "other_ways", "other_shots", "crop_area", "auxiliary", "joint")
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -90,9 +110,16 @@ class TrainConfig:
             )
         if min(*self.ways, *self.shots) < 1:
             raise UserError("way, shot, other_ways and other_shots must be 1 or more")
-        if not 0 <= self.rotation_classes <= 1:
-            raise UserError(f"rotation_classes is {self.rotation_classes}, expected a share from 0 to 1")
+        for name in ("rotation_classes", "related"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
+        if self.related and self.nearest < max(*self.ways, self.validation_way) - 1:
+            raise UserError(
+                f"nearest is {self.nearest}, expected at least one less than the ways of training and "
+                f"validation ({max(*self.ways, self.validation_way)})"
+            )
         check_crop_area(self.crop_area, self.augment)
+        check_positive(self, "query", "validation_tasks", "validation_way", "validation_query")
         if self.balance < 0 or self.contrastive_temperature <= 0:
             raise UserError("balance must be 0 or more and contrastive_temperature above 0")
         if self.auxiliary < 0 or (self.auxiliary and self.rotation_classes):
@@ -101,6 +128,16 @@ class TrainConfig:
                 "no classes of the train split"
             )
         frozen = self.freeze_backbone or self.frozen_blocks
+        if self.joint and (frozen or self.auxiliary or self.rotation_classes):
+            raise UserError(
+                "train.joint trains the whole backbone on all train classes; leave out freeze_backbone, "
+                "frozen_blocks, auxiliary and rotation_classes"
+            )
+        if self.joint and self.joint.batch % self.tasks_per_step:
+            raise UserError(
+                f"train.joint.batch is {self.joint.batch}, expected a multiple of tasks_per_step "
+                f"({self.tasks_per_step})"
+            )
         if frozen and (self.augment not in ((), ("flip",)) or self.precision != "float32"):
             raise UserError(
                 "freeze_backbone and frozen_blocks take each image once, before the training, and once "
@@ -140,8 +177,8 @@ class TaskStage(ABC):
         self.auxiliary: AuxiliaryTask | None = None
         if config.auxiliary:
             dim = embedding_model(model, "the auxiliary task (train.auxiliary)", or_maps=True).dim
-            torch.manual_seed(mix(seed, 0, 11))
-            self.auxiliary = AuxiliaryTask(dim, index).to(next(model.parameters()).device)
+            with seeded(mix(seed, 0, 11)):
+                self.auxiliary = AuxiliaryTask(dim, index).to(device_of(model))
             self.module = nn.ModuleDict({"model": model, "auxiliary": self.auxiliary})
             others = [*others, *self.auxiliary.parameters()]
         self.config, self.seed = config, seed
@@ -160,17 +197,20 @@ class TaskStage(ABC):
         """The tasks of a part of a step."""
         if self.config.freeze_batchnorm:
             _keep_statistics(self.model.backbone)
-        tasks = self.config.tasks_per_step
-        first, last = (number * tasks + place for place in part.bounds(tasks))
-        spec = self.spec_of(number)
-        items = sample_tasks(self.index, spec, first, last)
+        first, items = self.tasks_of(number, part)
         embedded = self.embed_tasks(items, first)
-        step = task_step(self.model, embedded, spec.shot, self.config)
+        step = task_step(self.model, embedded, self.spec_of(number).shot, self.config)
         if self.auxiliary is None:
             return step
         share = self.auxiliary.share(number / (self.epochs * self.steps_per_epoch))
         also = self.auxiliary(cast(FewShotModel, self.model), embedded, items)
         return step._replace(loss=step.loss + self.config.auxiliary * share * also)
+
+    def tasks_of(self, number: int, part: Part = WHOLE) -> tuple[int, Int[np.ndarray, "T N KQ"]]:
+        """The number of the first task of a part of a step, and the items of its tasks."""
+        tasks = self.config.tasks_per_step
+        first, last = (number * tasks + place for place in part.bounds(tasks))
+        return first, sample_tasks(self.index, self.spec_of(number), first, last)
 
     def spec_of(self, number: int) -> TaskSpec:
         """The tasks of a step; their numbers of ways and shots depend on the seed and the step alone."""
@@ -179,7 +219,9 @@ class TaskStage(ABC):
             sizes[mix(self.seed, number, stream) % len(sizes)]
             for sizes, stream in ((config.ways, 8), (config.shots, 9))
         )
-        return TaskSpec(way, shot, config.query, config.tasks_per_step, self.seed)
+        related = mix(self.seed, number, 10) < config.related * 2**63
+        nearest = config.nearest if related else 0
+        return TaskSpec(way, shot, config.query, config.tasks_per_step, self.seed, nearest)
 
     @abstractmethod
     def embed_validation(self) -> tuple[Shaped[Tensor, "items *places D"], ClassIndex]:
@@ -191,16 +233,22 @@ class TaskStage(ABC):
 
         def score() -> Score:
             with evaluating(self.model) as model:
-                return score_tasks(model, features, index, self.validation_spec)
+                scores = [score_tasks(model, features, index, spec) for spec in self.validation_specs]
+            return Score.of(np.concatenate([each.per_task for each in scores]))
 
         return score_with_best_gate(self.model, score)
 
     @property
-    def validation_spec(self) -> TaskSpec:
-        """The tasks that weights are chosen on."""
+    def validation_specs(self) -> list[TaskSpec]:
+        """The tasks that weights are chosen on, as many of them of related classes as in training."""
         config = self.config
+        related = round(config.related * config.validation_tasks)
         way, query = config.validation_way, config.validation_query
-        return TaskSpec(way, config.shot, query, config.validation_tasks, self.seed)
+        return [
+            TaskSpec(way, config.shot, query, tasks, self.seed, nearest)
+            for tasks, nearest in ((config.validation_tasks - related, 0), (related, config.nearest))
+            if tasks
+        ]
 
     def draw_rotations(self, first: int, shape: tuple[int, ...]) -> Int[Tensor, " B"]:
         """The quarter turns of the images of tasks from number `first` on, the same for all of a class."""
@@ -226,6 +274,11 @@ class MetaTraining(TaskStage):
 
         BatchNorm sees them together, as in the authors' runs (with one task a step), unless it is frozen.
         """
+        embedded = embed_batch(self.model, self.load_tasks(items, first), self.config.precision)
+        return embedded.view(*items.shape, *embedded.shape[1:])
+
+    def load_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "B 3 size size"]:
+        """The images of tasks, one class after another, augmented and normalised."""
         rows: np.ndarray = self.train.rows[items]
         # Each task is augmented with a seed of its own, so that it does not matter which part it is in.
         parts = [
@@ -242,8 +295,7 @@ class MetaTraining(TaskStage):
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
         if self.config.rotation_classes:
             images = rotate(images, self.draw_rotations(first, rows.shape).to(images.device))
-        embedded = embed_batch(self.model, images, self.config.precision)
-        return embedded.view(*rows.shape, *embedded.shape[1:])
+        return images
 
 
 def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
@@ -267,6 +319,8 @@ def _check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> Non
         keys = "validation_way, shot, validation_query" if split_name == "val" else "way, shot, query"
         try:
             index.check(way, shot, query)
+            if config.related:
+                index.anchors(way, config.nearest)
         except UserError as error:
             raise UserError(f"tasks of the {split_name} split (train.{keys}): {error}") from None
 

@@ -10,8 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.data.features.table import SETUPS, FeatureTable
-from fewset.evaluation.class_means import device_of, feature_input, fit_centre
+from fewset.evaluation.class_means import feature_input, fit_centre
 from fewset.models.model import FewShotModel
+from fewset.models.task_model import device_of
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
@@ -71,7 +72,7 @@ class FeatureTraining(TaskStage):
 
 def _train_and_validation(
     table: FeatureTable, least: int, seed: int
-) -> tuple[Int[np.ndarray, "train"], Int[np.ndarray, "validation"]]:
+) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " validation"]]:
     """The classes to train on and those to choose the best weights on."""
     seen = table.classes("seen")
     if (table.unseen & (table.setups == SETUPS.index("validation"))).any():

@@ -21,6 +21,7 @@ from fewset.evaluation.embedding import embed_images, evaluating, temporary_tabl
 from fewset.models.fingerprint import fingerprint
 from fewset.models.layers.pooling import ChannelsLast
 from fewset.models.model import FewShotModel
+from fewset.models.task_model import device_of
 from fewset.runtime import distributed
 from fewset.runtime.devices import send
 from fewset.runtime.errors import UserError
@@ -96,13 +97,13 @@ class FrozenTraining(TaskStage):
         return embedded.view(*items.shape, *embedded.shape[1:])
 
     def _embed_table(
-        self, back: nn.Module, table: Shaped[np.ndarray, "N *_"]
+        self, back: nn.Module, table: Shaped[np.ndarray, " N *_"]
     ) -> Float[Tensor, "N *places D"]:
         starts = range(0, len(table), _AT_ONCE)
         return torch.cat([self._embed(back, table[start : start + _AT_ONCE]) for start in starts])
 
-    def _embed(self, back: nn.Module, rows: Shaped[np.ndarray, "B *_"]) -> Float[Tensor, "B *places D"]:
-        inputs = send(torch.from_numpy(np.asarray(rows)), next(self.model.parameters()).device).float()
+    def _embed(self, back: nn.Module, rows: Shaped[np.ndarray, " B *_"]) -> Float[Tensor, "B *places D"]:
+        inputs = send(torch.from_numpy(np.asarray(rows)), device_of(self.model)).float()
         embedded: Tensor = back(inputs.permute(0, 3, 1, 2) if inputs.ndim == 4 else inputs)
         return embedded
 
@@ -145,19 +146,19 @@ def _cut(backbone: Any, config: TrainConfig, maps: bool) -> tuple[nn.Module, nn.
     return front, nn.Sequential(blocks, ChannelsLast() if maps else backbone.pool)
 
 
-_tables: dict[str, Shaped[np.ndarray, "N *_"]] = {}  # of the frozen part that was used last
+_tables: dict[str, Shaped[np.ndarray, " N *_"]] = {}  # of the frozen part that was used last
 
 
 def _tabulate(
     model: FewShotModel,
     front: nn.Module,
     images: ImageSet,
-    rows: Int[np.ndarray, "N"],
+    rows: Int[np.ndarray, " N"],
     *,
     flipped: bool = False,
     rotation: int = 0,
     scale: int = 0,
-) -> Shaped[np.ndarray, "N *_"]:
+) -> Shaped[np.ndarray, " N *_"]:
     """What the frozen part makes of these rows of an image set; the runs of a process make it once.
 
     `scale` is a number into the model's scales, where it has any.
@@ -184,14 +185,14 @@ def _compute(
     frozen: FewShotModel,
     front: nn.Module,
     pixels: UInt8[np.ndarray, "all H W 3"],
-    rows: Int[np.ndarray, "N"],
+    rows: Int[np.ndarray, " N"],
     name: str,
-) -> Shaped[np.ndarray, "N *_"]:
+) -> Shaped[np.ndarray, " N *_"]:
     """Embeddings as they are; the far larger outputs of blocks in half precision, in a file.
 
     The file is temporary, or kept in the directory `$FEWSET_TABLES` for other processes and later runs.
     """
-    device, size = next(frozen.parameters()).device, frozen.input_size
+    device, size = device_of(frozen), frozen.input_size
     with evaluating(front) as evaluated:
         _, *shape = evaluated(torch.zeros(1, 3, size, size, device=device)).shape
     if len(shape) == 1:
@@ -224,10 +225,10 @@ def _is_whole(path: Path) -> bool:
 
 
 def _fill(
-    table: Shaped[np.ndarray, "N *_"],
+    table: Shaped[np.ndarray, " N *_"],
     frozen: FewShotModel,
     pixels: UInt8[np.ndarray, "all H W 3"],
-    rows: Int[np.ndarray, "N"],
+    rows: Int[np.ndarray, " N"],
 ) -> None:
     with progress("frozen blocks", len(rows)) as advance:
         for start in range(0, len(rows), _AT_ONCE):

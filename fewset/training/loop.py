@@ -16,15 +16,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import TaskModel, device_of
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
-from fewset.runtime.machine import refuse_fork
+from fewset.runtime.machine import prepare_for_fork
 from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
 from fewset.training.optimiser import OptimiserConfig, rate_factor, set_rate
+from fewset.training.seeding import seeded
 from fewset.training.step_parts import WHOLE, Part, PerStep, average_, flat, own_parts
 
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints within an epoch; never changes a result
@@ -68,7 +69,7 @@ def fit(stage: Stage, run: TrainingFiles, parts: int | None = None) -> None:
 
     Every step has so many parts: those that the run began with, else one for each process.
     """
-    refuse_fork()
+    prepare_for_fork()
     kept = distributed.on_main_process(run.load_checkpoint)
     state = _new_state() if kept is None else kept
     total = stage.epochs * stage.steps_per_epoch
@@ -187,8 +188,8 @@ def train_step(stage: Stage, number: int, parts: int | None = None) -> tuple[flo
 def _do_part(stage: Stage, number: int, part: Part) -> list[Tensor]:
     """What a part of a step finds out: loss, accuracy, gradients, statistics of BatchNorm."""
     # Dropout has no generator of its own.
-    torch.manual_seed(mix(stage.seed, number, *part.seed))
-    loss, accuracy = stage.step(number, part)
+    with seeded(mix(stage.seed, number, *part.seed), device_of(stage.module)):
+        loss, accuracy = stage.step(number, part)
     stage.optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     return [loss.detach(), accuracy.detach(), *_found(stage.module)]

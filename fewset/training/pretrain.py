@@ -1,9 +1,8 @@
 """Pre-training: classify all classes of the train split, select by 1-shot tasks over the val classes.
 
-Three options are not the paper's: rotation as a second task, a moving average of the weights, and teachers.
+Two options are not the paper's: rotation as a second task, and a moving average of the weights.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,16 +16,17 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from fewset.data.images.augmentation import AREA, Area, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks
-from fewset.models.losses import distillation_loss
 from fewset.models.model import FewShotModel
+from fewset.models.task_model import device_of
 from fewset.runtime.devices import Precision
 from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import TrainingItems, check_crop_area, embed_batch, load_batch
+from fewset.training.batches import TrainingItems, check_crop_area, check_positive, embed_batch, load_batch
 from fewset.training.loop import Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
+from fewset.training.seeding import seeded
 from fewset.training.step_parts import WHOLE, Part, PerStep
 
 
@@ -35,7 +35,7 @@ class PretrainConfig:
     """Pre-training of the backbone. The defaults are those of the paper's ConvNet on miniImageNet.
 
     `init` is as in meta-training: another pre-training on smaller images, for example, which costs a
-    fraction. `teachers` are pre-training runs, found alike, whose checkpoints hold their classifiers.
+    fraction.
     """
 
     init: str = ""  # where the backbone starts from; random weights when empty
@@ -48,9 +48,6 @@ class PretrainConfig:
     label_smoothing: float = 0.0  # of the classification loss
     rotation: float = 0.0  # weight of a second task: by how many quarters each image is turned
     average: float = 0.0  # decay of a moving average of the weights, which is validated and kept: 0.999
-    teachers: tuple[str, ...] = ()  # runs to learn from, as the mean of what they say
-    teacher_weight: float = 0.5  # of the teachers; the rest is that of the labels
-    teacher_temperature: float = 4.0  # of both sides' probabilities
     precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     optimiser: OptimiserConfig = field(
         default_factory=lambda: OptimiserConfig(
@@ -63,12 +60,11 @@ class PretrainConfig:
         )
     )
 
-    later: ClassVar = (
-        "crop_area", "rotation", "average", "teachers", "teacher_weight", "teacher_temperature"
-    )  # fmt: skip
+    later: ClassVar = ("crop_area", "rotation", "average")
 
     def __post_init__(self) -> None:
         check_crop_area(self.crop_area, self.augment)
+        check_positive(self, "validation_tasks", "validation_query")
         if self.rotation < 0 or not 0 <= self.average < 1:
             raise UserError(
                 f"pretrain.rotation must be 0 or more and pretrain.average from 0 to less than 1, got "
@@ -77,11 +73,6 @@ class PretrainConfig:
         if not 0 <= self.label_smoothing <= 1:
             raise UserError(
                 f"pretrain.label_smoothing is {self.label_smoothing}, expected a share from 0 to 1"
-            )
-        if not 0 <= self.teacher_weight <= 1 or self.teacher_temperature <= 0:
-            raise UserError(
-                f"pretrain.teacher_weight must be from 0 to 1 and pretrain.teacher_temperature above 0, got "
-                f"{self.teacher_weight} and {self.teacher_temperature}"
             )
         least = 0 if self.init else 1
         if self.epochs < least or self.batch < 2:
@@ -92,32 +83,22 @@ class PretrainConfig:
 
 
 class Pretraining:
-    """The backbone with a softmax layer over the classes of the train split.
-
-    `teachers` make logits of these classes from normalised images (B, 3, H, W).
-    """
+    """The backbone with a softmax layer over the classes of the train split."""
 
     title = "pre-training"
 
-    def __init__(
-        self,
-        model: FewShotModel,
-        items: TrainingItems,
-        config: PretrainConfig,
-        seed: int,
-        teachers: Sequence[Callable[[Tensor], Tensor]] = (),
-    ) -> None:
-        self.trained, self.config, self.seed, self.teachers = model, config, seed, teachers
+    def __init__(self, model: FewShotModel, items: TrainingItems, config: PretrainConfig, seed: int) -> None:
+        self.trained, self.config, self.seed = model, config, seed
         self.images, self.train, self.val = items.images, items.train, items.val
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         if config.epochs:
             self.val.index.check(len(np.unique(self.val.labels)), 1, config.validation_query)
-        torch.manual_seed(mix(seed, 0, 3))
-        device = next(model.parameters()).device
-        self.classifier = nn.Linear(model.dim, len(classes)).to(device)
-        parts: dict[str, nn.Module] = {"model": model, "classifier": self.classifier}
-        if config.rotation:
-            parts["rotation"] = nn.Linear(model.dim, 4).to(device)
+        with seeded(mix(seed, 0, 3)):
+            self.classifier = nn.Linear(model.dim, len(classes))
+            parts: dict[str, nn.Module] = {"classifier": self.classifier}
+            if config.rotation:
+                parts["rotation"] = nn.Linear(model.dim, 4)
+        parts = {"model": model, **nn.ModuleDict(parts).to(device_of(model))}
         others = [parameter for name in parts if name != "model" for parameter in parts[name].parameters()]
         self.optimiser_config = config.optimiser
         self.optimiser = build_optimiser(config.optimiser, model.backbone.parameters(), others)
@@ -148,30 +129,17 @@ class Pretraining:
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
         if not self.config.rotation:
             logits = self.classifier(embed_batch(self.trained, images, self.config.precision))
-            return Step(self._loss(images, logits, targets), _accuracy(logits, targets))
+            return Step(self._loss(logits, targets), _accuracy(logits, targets))
         turns = self._draw_turns(number, len(images), part).to(images.device)
         both = torch.cat([images, rotate(images, turns)])
         embedded = embed_batch(self.trained, both, self.config.precision)
         logits, turned = self.classifier(embedded[: len(images)]), embedded[len(images) :]
         rotation = F.cross_entropy(self.module["rotation"](turned), turns)
-        loss = self._loss(images, logits, targets) + self.config.rotation * rotation
+        loss = self._loss(logits, targets) + self.config.rotation * rotation
         return Step(loss, _accuracy(logits, targets))
 
-    def _loss(
-        self,
-        images: Float[Tensor, "B 3 H W"],
-        logits: Float[Tensor, "B classes"],
-        targets: Int[Tensor, " B"],
-    ) -> Float[Tensor, ""]:
-        """That of the labels and, by its weight, that of the teachers, who see the same images."""
-        loss = F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
-        if not self.teachers:
-            return loss
-        weight, temperature = self.config.teacher_weight, self.config.teacher_temperature
-        with torch.no_grad():
-            said = [F.softmax(teacher(images) / temperature, dim=-1) for teacher in self.teachers]
-            taught = torch.stack(said).mean(dim=0)
-        return (1 - weight) * loss + weight * distillation_loss(logits, taught, temperature).mean()
+    def _loss(self, logits: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+        return F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
 
     def _draw_turns(self, number: int, count: int, part: Part = WHOLE) -> Int[Tensor, " {count}"]:
         seed = mix(self.seed, number, 10, *part.seed)

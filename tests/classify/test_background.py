@@ -7,6 +7,8 @@ import pytest
 import torch
 from sklearn.base import clone
 
+from fewset.classify import background_training
+from fewset.classify.adapted_head import AdaptedHead
 from fewset.classify.background import Background, HeldOutComparison
 from fewset.classify.background_training import learn_background
 from fewset.classify.card import summary
@@ -15,6 +17,7 @@ from fewset.classify.heads import solved_episode
 from fewset.classify.leave_one_out import left_out_logits
 from fewset.classify.linear import prepared
 from fewset.classify.support import support_of_rows
+from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.regression import episode_membership
 from fewset.runtime.errors import UserError
@@ -30,7 +33,10 @@ OTHERS = domain_rows(0, classes=40, shots=11, first=100)
 @pytest.fixture(scope="module")
 def taught() -> Background:
     own = support_of_rows(*domain_rows(1, classes=5, shots=1))
-    return learn_background(support_of_rows(*OTHERS), own, "ridge")
+    before = torch.manual_seed(123).get_state()
+    learned = learn_background(support_of_rows(*OTHERS), own, "ridge")
+    assert torch.equal(torch.get_rng_state(), before)
+    return learned
 
 
 def test_as_the_loop_has_it() -> None:
@@ -93,7 +99,6 @@ def test_it_pays_where_other_classes_teach_something(taught: Background) -> None
     assert comparison.gain == pytest.approx(comparison.adapted - comparison.alone)
     assert comparison.kept
     assert taught.head is not None
-    assert "kept" in comparison.in_words
     # On classes of neither part of the background too.
     rows, labels = domain_rows(2, classes=20, shots=20)
     spec = TaskSpec(way=5, shot=1, query=15, tasks=300)
@@ -108,6 +113,65 @@ def test_it_pays_where_other_classes_teach_something(taught: Background) -> None
         for head in (taught.head, taught.head.base)
     )
     assert adapted.mean > alone.mean
+
+
+def test_the_set_is_dropped_where_each_class_alone_says_as_much(taught: Background) -> None:
+    """Which axes are noise is the same for all classes, so that the rest of the set tells nothing."""
+    assert not taught.comparison.uses_set
+    assert taught.head is not None
+    assert not taught.head.uses_set
+    assert "kept without the set; the set adds -" in taught.comparison.in_words
+
+
+def test_the_set_is_kept_where_it_adds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Attention that takes away half as much again as the mean of what it sees: nothing from a set around its
+    mean, but a set of one is turned round."""
+
+    def weighted(table: FeatureTable, *_: object, uses_set: bool) -> tuple[AdaptedHead, np.ndarray]:
+        head = AdaptedHead(table.dim, uses_set)
+        layer, one = head.adapter.layers[0], torch.eye(table.dim)
+        weights = {
+            "to_query.weight": 0 * one,
+            "to_key.weight": 0 * one,
+            "to_value.weight": one,
+            "to_output.weight": -1.5 * one,
+            "norm.weight": (torch.arange(table.dim) < TELLING).float(),
+        }
+        layer.load_state_dict({**layer.state_dict(), **weights})
+        head.log_gain.data.fill_(6.0)
+        return head.finished(), np.arange(10)
+
+    monkeypatch.setattr(background_training, "_trained", weighted)
+    rows, labels = domain_rows(1, classes=5, shots=1)
+    classifier = FewShotClassifier(background=OTHERS).fit(rows, labels)
+    background = classifier.learned_.background
+    assert background is not None
+    assert background.head is not None
+    assert background.comparison.uses_set
+    assert background.head.uses_set
+    assert background.comparison.set_adds > 0.2
+    assert ": kept; the set adds +" in background.comparison.in_words
+    classifier.save(tmp_path / "my.fewset")
+    again = FewShotClassifier.load(tmp_path / "my.fewset").learned_.background
+    assert again is not None
+    assert again.head is not None
+    assert again.head.uses_set
+
+
+def test_without_the_set_a_class_is_adapted_by_itself() -> None:
+    """As by attention to itself alone, with the same weights."""
+    head = random_head(29)
+    rows = torch.rand(2, 7, 29, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    members = torch.eye(7, dtype=torch.float64).expand(2, -1, -1)
+    head.uses_set = False
+    found = head.solve(rows, members)
+    base = head.base.solve(rows, members)
+    prototypes = torch.nn.functional.normalize(rows - base.shift.unsqueeze(1), dim=-1)
+    for task_number in range(2):
+        for label in range(7):
+            one = head.adapter(prototypes[task_number, label].view(1, 1, -1))[0, 0]
+            expected = base.weight[task_number, :, label] + head.log_gain.exp() * one / one.norm()
+            torch.testing.assert_close(found.weight[task_number, :, label], expected)
 
 
 def test_it_is_dropped_where_they_teach_nothing() -> None:
@@ -181,6 +245,21 @@ def test_a_file_whose_weights_do_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 def test_kept_means_that_the_interval_lies_above_zero() -> None:
-    found = HeldOutComparison("ridge", 100, 20, 5, 1, 600, alone=0.8, adapted=0.81, gain=0.01, ci95=0.01)
+    found = HeldOutComparison(
+        "ridge",
+        100,
+        20,
+        5,
+        1,
+        600,
+        alone=0.8,
+        adapted=0.81,
+        gain=0.01,
+        ci95=0.01,
+        set_adds=0.02,
+        set_ci95=0.02,
+    )
     assert not found.kept
+    assert not found.uses_set
     assert "+1.00 ± 1.00 points" in found.in_words
+    assert "the set adds +2.00 ± 2.00 points" in found.in_words

@@ -290,3 +290,113 @@ def test_embed(folder: Path) -> None:
     paths[1].write_bytes(b"")
     with pytest.raises(UserError, match=r"1 of 12 photos cannot be read \(.*1.png: empty file\)"):
         fewset.embed(paths, TinyEncoder())
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint16, np.uint32, np.uint64])
+def test_every_kind_of_whole_numbers_can_say_none_of_these(kind: type, tmp_path: Path) -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    classifier = FewShotClassifier(reject=0.01).fit(X, np.array([3, 7, 100], dtype=kind)[y])
+    classifier.save(tmp_path / "c.fewset")
+    for each in (classifier, FewShotClassifier.load(tmp_path / "c.fewset")):
+        found = each.predict(-X)
+        assert found.tolist() == [-1] * len(X)
+        assert found.dtype == each.classes_.dtype == np.int64
+        assert [answer.label for answer in each.answers(-X)] == [-1] * len(X)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [np.array([-1, 0, 1]), np.array([True, False, False]), np.arange("2026-01", "2026-04", dtype="M8[M]")],
+)
+def test_labels_that_cannot_say_none_of_these(names: np.ndarray) -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    with pytest.raises(UserError, match="none of these"):
+        FewShotClassifier(reject="auto").fit(X, names[y])
+    classifier = FewShotClassifier().fit(X, names[y])
+    assert (classifier.predict(X) == names[y]).mean() > 0.5
+    classifier.set_params(reject="auto")
+    with pytest.raises(UserError, match="none of these"):
+        classifier.predict(X)
+    with pytest.raises(UserError, match="none of these"):
+        list(classifier.answers(X))
+
+
+def test_labels_beyond_int64_are_refused() -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    with pytest.raises(UserError, match="below 2\\^63"):
+        FewShotClassifier().fit(X, np.array([1, 2, 2**63], dtype=np.uint64)[y])
+
+
+def test_an_iterator_loses_no_photo(folder: Path) -> None:
+    paths = sorted(folder.rglob("*.png"))
+    labels = [path.parent.name for path in paths]
+    classifier = FewShotClassifier(TinyEncoder()).fit(iter(paths), labels)
+    assert classifier.learned_.support.shots.tolist() == [4, 4, 4]
+    assert classifier.predict(iter(paths)).tolist() == labels
+    assert classifier.score(iter(paths), labels) == 1
+    assert [answer.name for answer in classifier.answers(iter(paths))] == [str(path) for path in paths]
+    assert len(fewset.embed(iter(paths), TinyEncoder())) == 12
+    classifier.partial_fit((photo("brick", seed) for seed in (8, 9)), ["brick"] * 2)
+    classifier.add((photo("brick", seed) for seed in (10, 11)), "wall")
+    assert classifier.learned_.support.shots.tolist() == [4, 6, 4, 2]
+
+
+def test_a_pattern_that_matches_no_photo_is_an_error(fitted: FewShotClassifier, tmp_path: Path) -> None:
+    for ask in (
+        lambda photos: fitted.fit(photos, []),
+        lambda photos: fitted.add(photos, "brick"),
+        fitted.predict,
+        lambda photos: fewset.embed(photos, TinyEncoder()),
+    ):
+        with pytest.raises(UserError, match="no photos"):
+            ask(tmp_path.glob("*.nothing"))
+
+
+def test_photos_that_are_only_asked_about_have_no_thumbnails(
+    fitted: FewShotClassifier, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    for name in ("_thumbnail", "fingerprint"):
+        monkeypatch.setattr(f"fewset.classify.photo_rows.{name}", lambda image: made.append(str(image)))
+    fitted.predict(folder)
+    fitted.predict_proba(folder)
+    fitted.score(folder)
+    list(fitted.answers(folder))
+    fewset.embed(folder, TinyEncoder())
+    assert not made
+
+
+@pytest.mark.parametrize("refit", ["fit", "partial_fit"])
+def test_a_failed_refit_changes_nothing(fitted: FewShotClassifier, folder: Path, refit: str) -> None:
+    broken = folder / "broken.jpg"
+    broken.write_bytes(b"no image")
+    before = dict(vars(fitted))
+    with warnings.catch_warnings(action="ignore"), pytest.raises(UserError, match="of no class"):
+        getattr(fitted, refit)(
+            [photo("brick", 9), photo("grass", 9), broken], ["brick", "none of these", "brick"]
+        )
+    assert vars(fitted) == before
+    assert fitted.predict([photo("brick", 9)]).tolist() == ["brick"]
+
+
+def test_a_failed_refit_on_rows_of_another_size_changes_nothing() -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    classifier = FewShotClassifier().fit(X, y)
+    with pytest.raises(UserError):
+        classifier.fit(X[:, :5], np.zeros(len(X), dtype=int))
+    assert classifier.score(X, y) > 0.5
+    assert classifier.n_features_in_ == X.shape[1]
+
+
+def test_an_image_without_pixels_is_left_out(fitted: FewShotClassifier) -> None:
+    empty = Image.new("RGB", (0, 0))
+    with pytest.warns(UserWarning, match="left out: the image has no pixels"):
+        fitted.add([photo("brick", 9), empty], "brick")
+    with pytest.raises(UserError, match="has no pixels"):
+        fitted.predict([empty])
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_the_number_of_likeliest_classes_is_checked(fitted: FewShotClassifier, k: int) -> None:
+    with pytest.raises(UserError, match="expected 1 or more"):
+        fitted.predict_top([photo("brick", 9)], k=k)

@@ -6,6 +6,7 @@ import pytest
 
 from fewset import FewShotClassifier
 from fewset.classify.encoder_place import files_of, name_from_file, name_in_file
+from fewset.classify.transformer import chosen_encoder
 from tests.helpers.classifiers import fitted, new_photos
 from tests.helpers.command_line import fail, succeed
 from tests.helpers.encoders import write_onnx
@@ -37,6 +38,20 @@ def test_what_is_gone_is_an_error_that_says_how_to_go_on(tmp_path: Path) -> None
         assert "say where: --encoder" in refused
         assert "\n" not in refused
     succeed("export", path, "-o", tmp_path / "out", "--encoder", f"onnx:{tmp_path / 'moved.onnx'}")
+
+
+def test_an_encoder_that_has_changed_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, folder in enumerate((tmp_path / "first", tmp_path / "second")):
+        folder.mkdir()
+        write_onnx(folder / "net.onnx", batch=f"B{number}")
+    monkeypatch.chdir(tmp_path / "first")
+    digests = [chosen_encoder("onnx:net.onnx").digest]
+    assert chosen_encoder("onnx:net.onnx") is chosen_encoder("onnx:net.onnx")
+    monkeypatch.chdir(tmp_path / "second")
+    digests.append(chosen_encoder("onnx:net.onnx").digest)
+    write_onnx(tmp_path / "second" / "net.onnx", batch="other")
+    digests.append(chosen_encoder("onnx:net.onnx").digest)
+    assert len(set(digests)) == 3
 
 
 def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from fewset.classify.class_names import folder_name
 from fewset.classify.classifier import FewShotClassifier
+from fewset.classify.file import _digest, save_classifier
 from fewset.runtime.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
@@ -53,8 +55,15 @@ def test_a_file_keeps_its_head_when_the_default_becomes_another(
 ) -> None:
     monkeypatch.setattr("fewset.classify.heads.DEFAULT", "centroid")
     again = FewShotClassifier.load(path, encoder=TinyEncoder())
-    assert again.learned_.head == again.head == "equivariant"
-    assert again.add([photo("grass", 30)], "meadow").learned_.head == "equivariant"
+    assert again.learned_.head == again.head == "ridge"
+    assert again.add([photo("grass", 30)], "meadow").learned_.head == "ridge"
+
+
+def test_a_head_that_is_gone_is_rejected(path: Path) -> None:
+    learned = FewShotClassifier.load(path, encoder=TinyEncoder()).learned_
+    save_classifier(replace(learned, head="equivariant"), None, path)
+    with pytest.raises(UserError, match=r"got 'equivariant'; make it again: fewset fit PHOTOS -o"):
+        FewShotClassifier.load(path)
 
 
 @pytest.mark.parametrize("labels", [np.array(["ape", "bee", "cow"]), np.array([-7, 2, 40])])
@@ -210,22 +219,30 @@ def test_a_changed_number_of_the_description_is_noticed(path: Path) -> None:
         FewShotClassifier.load(path, encoder=TinyEncoder())
 
 
-def without_digest(path: Path) -> dict[str, str]:
+def table_of(path: Path) -> dict[str, Any]:
+    """The description of a file, without its digest."""
     with safe_open(path, "numpy") as file:
-        table = json.loads(file.metadata()[ENTRY])
+        table: dict[str, Any] = json.loads(file.metadata()[ENTRY])
     del table["sha256"]
-    return {ENTRY: json.dumps(table)}
+    return table
 
 
-def test_a_file_of_an_earlier_version_has_no_digest(fitted: FewShotClassifier, path: Path) -> None:
-    save_file(load_file(path), path, metadata=without_digest(path))
-    again = FewShotClassifier.load(path, encoder=TinyEncoder())
-    assert again.classes_.tolist() == fitted.classes_.tolist()
+def test_a_file_without_a_digest_is_refused(path: Path) -> None:
+    save_file(load_file(path), path, metadata={ENTRY: json.dumps(table_of(path))})
+    with pytest.raises(UserError, match="it is damaged"):
+        FewShotClassifier.load(path, encoder=TinyEncoder())
+
+
+def test_no_directory_is_made_for_a_file(fitted: FewShotClassifier, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no directory"):
+        fitted.save(tmp_path / "absent" / "my.fewset")
+    assert not (tmp_path / "absent").exists()
 
 
 def test_probabilities_that_are_no_numbers_are_refused(path: Path) -> None:
-    weight = np.full((96, 3), 1e308)
-    save_file(load_file(path) | {"weight": weight}, path, metadata=without_digest(path))
+    table, tensors = table_of(path), load_file(path) | {"weight": np.full((96, 3), 1e308)}
+    signed = table | {"sha256": _digest(table, tensors)}
+    save_file(tensors, path, metadata={ENTRY: json.dumps(signed)})
     loaded = FewShotClassifier.load(path, encoder=TinyEncoder())
     with pytest.raises(UserError, match="its probabilities are no numbers; fit it anew"):
         loaded.predict_proba(np.full((2, 96), 1e9))

@@ -78,7 +78,7 @@ def test_photos_of_one_group_do_not_vouch_for_each_other() -> None:
     y, groups = np.arange(120) // 2 % 3, np.arange(120) // 2
     alone, grouped = (FewShotClassifier().fit(X, y, each).trust_ for each in (None, groups))
     assert alone.right == 120
-    assert grouped.right < 60
+    assert grouped.right <= 60
     assert grouped.temperature > 2 * alone.temperature
 
 

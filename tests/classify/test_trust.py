@@ -148,10 +148,10 @@ def test_groups_are_the_evidence_for_the_temperature() -> None:
 
 
 def test_the_card_says_it_all_and_shows_names_as_they_are() -> None:
-    classifier = fit([*some(4), (photo("grass", 50), "a|b *c*")])
+    classifier = fit([*some(4), (photo("grass", 50), "a|b *c* &lt;")])
     card = model_card(classifier.learned_, "my <classifier>")
     assert card.startswith("# my \\<classifier\\>\n")
-    assert "| a\\|b \\*c\\* | 1 |" in card
+    assert "| a\\|b \\*c\\* \\&lt; | 1 |" in card
     assert "| grass | 4 |" in card
     assert "tiny (sha256 d1d1d1d1d1d1)" in card
     assert "12 photos: between " in card

@@ -110,6 +110,7 @@ COMPUTE = [
     ["embed", MODEL, "--out", "a.npz"],
     ["paper", "transductive", *options(PRETRAIN)],
     ["ablate", "heads", *options(PRETRAIN)],
+    ["data", "relate", "tiny"],
 ]
 MEASURE = [["bench", part, "--data", "tiny"] for part in ("evaluate", "train", "data")]
 LOAD = [["params"], ["methods"], ["data", "import", "folder", "."], ["export", "a.fewset", "-o", "a.onnx"]]

@@ -3,23 +3,28 @@
 import csv
 import errno
 import json
+import os
 import pickle
 import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from filelock import FileLock
 from PIL import Image
 
-from fewset.classify import background_training, predicting, transformer
-from fewset.classify.answers import NONE_OF_THESE
+from fewset.classify import background_training, predicting, sorting, transformer
+from fewset.classify.answers import NONE_OF_THESE, Row
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.journal import Journal, checked_line, value_of
+from fewset.classify.file import load_classifier, save_classifier
+from fewset.classify.learned import EncoderStamp
+from fewset.classify.partial_answers import PartialAnswers
 from fewset.cli import app as cli
 from fewset.models.encoders import register_encoder
 from tests.helpers.classifier_tasks import labelled_rows
@@ -182,6 +187,15 @@ def test_info_lists_the_classes(classifier: Path) -> None:
     assert "closeness" not in succeed("info", "one.fewset")
 
 
+def test_info_shows_no_control_characters(classifier: Path) -> None:
+    learned, share = load_classifier(classifier)
+    encoder = EncoderStamp("\x1b]0;title\x07", "d1" * 32)
+    save_classifier(replace(learned, encoder=encoder), share, classifier)
+    output = succeed("info", classifier)
+    assert "?]0;title?" in output
+    assert "\x1b" not in output
+
+
 # predict
 
 
@@ -281,20 +295,20 @@ def test_none_of_these_takes_two_photos_of_a_class(inbox: Path) -> None:
 
 def stop_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next run is stopped as it writes the chunk after so many, of which a part reaches the disk."""
-    usual, count = Journal.append, 0
+    usual, count = PartialAnswers.append, 0
 
-    def append(journal: Journal, rows: list[object]) -> None:
+    def append(answers: PartialAnswers, start: int, rows: list[Row]) -> None:
         nonlocal count
         count += 1
         if count > chunks:
-            usual(journal, rows[:1])
-            with journal.path.open("ab") as file:
-                file.write(b'{"file": "inb')
-            monkeypatch.setattr(Journal, "append", usual)
+            usual(answers, start, rows[:1])
+            with answers.path.open("ab") as file:
+                file.write(b'{"made": ["inb')
+            monkeypatch.setattr(PartialAnswers, "append", usual)
             raise KeyboardInterrupt
-        usual(journal, rows)
+        usual(answers, start, rows)
 
-    monkeypatch.setattr(Journal, "append", append)
+    monkeypatch.setattr(PartialAnswers, "append", append)
 
 
 @pytest.mark.parametrize("chunks", [0, 1, 2])
@@ -326,80 +340,111 @@ def test_a_stopped_run_goes_on_to_the_same_files(
     assert not list(Path().glob("*.partial*"))
 
 
-def test_a_name_that_no_file_takes_is_asked_again(
-    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    succeed("predict", classifier, inbox, "--csv", "whole.csv")
-    stop_after(1, monkeypatch)
-    assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
-    heading, first, *others = Path("a.csv.partial").read_bytes().splitlines(keepends=True)
-    damaged = checked_line(value_of(first) | {"file": "\ud800"})
-    Path("a.csv.partial").write_bytes(b"".join([heading, damaged, *others]))
-    succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")
-    assert Path("a.csv").read_bytes() == Path("whole.csv").read_bytes()
-
-
-@pytest.mark.parametrize("complete", [True, False])
-def test_a_journal_moves_no_photos_of_others(
-    complete: bool, classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever may write it could name any file of the user's."""
-    Path("secret.txt").write_text("mine")
-    words = "predict", classifier, inbox, "--move-to", "sorted"
-    with monkeypatch.context() as stopped:
-        stop_after(99 if complete else 1, stopped)
-        stopped.setattr(Journal, "remove", lambda _: None)
-        stopped.setattr(predicting, "sort_photos", lambda *_: None)
-        stopped.setattr(predicting, "sorted_to", lambda _: [])
-        fewset(*words)
-    journal = Path("sorted.partial")
-    heading, first, *others = journal.read_bytes().splitlines(keepends=True)
-    for name in ("secret.txt", f"{inbox}/../secret.txt"):
-        row = value_of(first) | {"file": name, "class": "grass", "problem": None}
-        if complete:
-            names = [name, *(value_of(line)["file"] for line in others)]
-            heading = checked_line(value_of(heading) | {"listed": predicting._digest(names)})
-        journal.write_bytes(b"".join([heading, checked_line(row), *others]))
-        assert "has answers for other photos than PATHS" in fail(*words, "--resume")
-    assert Path("secret.txt").read_text() == "mine"
-
-
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line.replace(b'"top"', b'"pot"'),
+        lambda line: line[:40],
+        lambda line: line.replace(b'"nearest": "', b'"nearest": "\\ud800'),
+        lambda line: b"[]\n",  # noqa: ARG005
+        lambda line: b"\xff\n",  # noqa: ARG005
+    ],
+)
 def test_a_damaged_answer_is_asked_again(
-    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+    damage: Callable[[bytes], bytes], classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     succeed("predict", classifier, inbox, "--csv", "whole.csv")
     stop_after(1, monkeypatch)
     assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
-    journal = Path("a.csv.partial").read_bytes()
-    place = journal.index(b'"probability": 0.') + len(b'"probability": 0.')
-    Path("a.csv.partial").write_bytes(journal[:place] + bytes([journal[place] ^ 1]) + journal[place + 1 :])
+    first, *others = Path("a.csv.partial").read_bytes().splitlines(keepends=True)
+    Path("a.csv.partial").write_bytes(b"".join([damage(first), *others]))
     succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")
     assert Path("a.csv").read_bytes() == Path("whole.csv").read_bytes()
 
 
-def test_another_run_does_not_go_on(
+def test_a_photo_that_was_replaced_is_asked_again(
+    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_after(2, monkeypatch)
+    assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
+    shutil.copy(inbox / "grass" / "21.png", inbox / "blue sky" / "20.png")
+    photo("brick", 77).save(inbox / "another.png")
+    (inbox / "noise.png").unlink()
+    succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")
+    succeed("predict", classifier, inbox, "--csv", "whole.csv")
+    assert Path("a.csv").read_bytes() == Path("whole.csv").read_bytes()
+    assert {row["file"]: row["class"] for row in read("a.csv")}["inbox/blue sky/20.png"] == "grass"
+
+
+def test_answers_of_another_classifier_or_with_other_options_are_not_used(
     classifier: Path, photos: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def attempt(*words: object) -> str:
-        return fail("predict", *words, "--csv", "a.csv", "--resume")
-
-    stop_after(1, monkeypatch)
-    assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
-    assert "begun with other options" in attempt(classifier, inbox, "--top", 2)
-    assert "begun with other options" in attempt(classifier, inbox, "--reject")
-    assert "begun with other PATHS" in attempt(classifier, photos)
-    (inbox / "noise.png").rename(inbox / "more.png")
-    assert "begun with other photos" in attempt(classifier, inbox)
     photo("grass", 99).save(photos / "grass" / "99.png")
     succeed("fit", photos, "-o", "other.fewset", "--encoder", "tiny")
-    (inbox / "more.png").rename(inbox / "noise.png")
-    assert "begun with another classifier" in attempt("other.fewset", inbox)
-    Path("a.csv.partial").write_text("nonsense\n")
-    assert "is not what a stopped run left" in attempt(classifier, inbox)
-    Path("a.csv.partial").unlink()
-    succeed(
-        "predict", classifier, inbox, "--csv", "a.csv", "--resume"
-    )  # nothing to go on with: from the start
+    for words in (("other.fewset", inbox), (classifier, inbox, "--top", 2), (classifier, inbox, "--reject")):
+        stop_after(1, monkeypatch)
+        assert fewset("predict", classifier, inbox, "--csv", "a.csv").exit_code == 130
+        succeed("predict", *words, "--csv", "a.csv", "--resume")
+        succeed("predict", *words, "--csv", "whole.csv")
+        assert Path("a.csv").read_bytes() == Path("whole.csv").read_bytes()
+    succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")  # from the start
+
+
+def stop_while_sorting(words: Sequence[object], after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command that is stopped when so many photos are sorted."""
+    usual = sorting._put
+
+    def put(*given: Any) -> Path:
+        nonlocal after
+        after -= 1
+        if after < 0:
+            raise KeyboardInterrupt
+        return usual(*given)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(sorting, "_put", put)
+        assert fewset(*words).exit_code == 130
+
+
+def test_a_plan_moves_no_photos_of_others(
+    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write the file could name any file of the user's."""
+    Path("secret.txt").write_text("mine")
+    words = "predict", classifier, inbox, "--move-to", "sorted"
+    stop_while_sorting(words, 0, monkeypatch)
+    assert "give the command that began it" in fail(
+        "predict", classifier, "secret.txt", *words[3:], "--resume"
+    )
+    plan = Path("sorted.partial")
+    heading, first, *others = plan.read_bytes().splitlines(keepends=True)
+    row, state, target = json.loads(first)
+    assert not Path(target).exists()
+    for name, place in {
+        "secret.txt": target,
+        f"{inbox}/../secret.txt": target,
+        row["file"]: "secret.txt",
+        str(inbox): "sorted/../secret.txt",
+    }.items():
+        spoilt = json.dumps([row | {"file": name}, state, place]).encode() + b"\n"
+        plan.write_bytes(b"".join([heading, *others, spoilt]))
+        assert "is not what a stopped run left" in fail(*words, "--resume")
+    assert Path("secret.txt").read_text() == "mine"
+    assert len(tree(inbox)) == 11
+
+
+def test_a_photo_that_comes_while_a_run_is_stopped_stays(
+    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "predict", classifier, inbox, "--move-to", "sorted", "--csv", "a.csv"
+    stop_while_sorting(words, 1, monkeypatch)
+    new = inbox / "blue sky" / "20.png"
+    assert not new.exists()
+    photo("grass", 77).save(new)
+    succeed(*words, "--resume")
+    assert tree(inbox) == ["blue sky/20.png", "broken.jpg"]
+    assert len(tree("sorted")) == 10
+    assert all(row["moved_to"] or row["problem"] for row in read("a.csv"))
 
 
 @pytest.mark.filterwarnings("ignore:together is not advised")
@@ -414,10 +459,13 @@ def test_a_run_in_which_photos_help_each_other_starts_anew(
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
 
 
-def test_a_log_without_its_run_is_not_believed(classifier: Path, inbox: Path) -> None:
-    Path("sorted.partial.moves").write_bytes(checked_line("sorted/grass/20.png") * 11)
-    succeed("predict", classifier, inbox, "--move-to", "sorted")
-    assert tree("inbox") == ["broken.jpg"]
+@pytest.mark.parametrize("files", [(), ("--csv", "a.csv")])
+def test_when_no_photo_can_be_read_the_command_fails(classifier: Path, files: Sequence[str]) -> None:
+    for name in ("1.jpg", "2.jpg"):
+        Path(name).write_text("no photo")
+    refused = fail("predict", classifier, "1.jpg", "2.jpg", *files)
+    assert "none of the 2 photos can be read (1.jpg: " in refused
+    assert Path("a.csv").exists() == bool(files)
 
 
 def test_two_runs_do_not_write_one_file(classifier: Path, inbox: Path) -> None:
@@ -465,15 +513,11 @@ def test_a_photo_that_is_in_its_folder_stays(classifier: Path, inbox: Path) -> N
 
 
 def test_a_photo_goes_to_another_disk(classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = Path.replace
-
-    def replace(path: Path, target: Path) -> Path:
-        if path.parts[0] == "inbox":
-            raise OSError(errno.EXDEV, "Invalid cross-device link")
-        return usual(path, target)
+    def link(*_: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     before = sorted(path.read_bytes() for path in inbox.rglob("*.png"))
-    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(os, "link", link)
     succeed("predict", classifier, *inbox.rglob("*.png"), "--move-to", "sorted")
     assert sorted(path.read_bytes() for path in Path("sorted").rglob("*.png")) == before
     assert tree(inbox) == ["broken.jpg"]
@@ -507,8 +551,6 @@ def test_sorting_survives_a_stop(
     succeed(*words)
     expected = tree("sorted")
     monkeypatch.chdir("again")
-    from fewset.classify import sorting
-
     name = how[2:6]
     usual, count = getattr(sorting, name), 0
 
@@ -632,11 +674,7 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
         (["predict", "my.fewset", "photos", "--csv", "absent/a"], "there is no directory absent"),
         (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a"], "--csv and --json are both a"),
         (["predict", "my.fewset", "photos", "--csv", "a", "--json", "empty/../a"], "choose two places"),
-        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a.partial"], "--json and the journal"),
-        (
-            ["predict", "my.fewset", "photos", "--csv", "a", "--json", "a.partial.moves"],
-            "and the log are both",
-        ),
+        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a.partial"], "--json and the answers"),
         (
             ["predict", "my.fewset", "photos", "--csv", "s", "--move-to", "s"],
             "the folder of photos are both s",

@@ -48,6 +48,12 @@ def test_a_name_that_ends_in_onnx_is_the_whole(classifier: Path, tmp_path: Path)
     assert [each.name for each in session.get_outputs()] == ["probabilities", "closeness", "nearest"]
 
 
+def test_a_classifier_is_known_by_its_content(classifier: Path, tmp_path: Path) -> None:
+    named = classifier.rename(tmp_path / "my.safetensors")
+    succeed("export", named, "-o", tmp_path / "out")
+    assert left(tmp_path / "out") == ["encoder.onnx", "head.json"]
+
+
 def test_any_other_name_is_a_folder_with_the_parts(classifier: Path, tmp_path: Path) -> None:
     succeed("export", classifier, "-o", tmp_path / "out")
     assert left(tmp_path / "out") == ["encoder.onnx", "head.json"]

@@ -183,3 +183,28 @@ def test_maps_lie_in_half_precision_in_a_file(monkeypatch: pytest.MonkeyPatch) -
     model.backbone.factor = 1e6
     with pytest.raises(UserError, match=r"numbers that half precision .* does not hold"):
         embed_images(model, images, rows)
+
+
+class MeanColour(nn.Module):
+    """The example of `register_backbone`: a backbone without parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dim, self.input_size, self.mean, self.std = 3, 7, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean(dim=(2, 3))
+
+
+def test_a_backbone_without_parameters_embeds_images_and_is_scored() -> None:
+    model = FewShotModel(MeanColour(), Identity(3), PrototypeHead(3))
+    labels = np.repeat(np.arange(5), 11)
+    images = np.broadcast_to((40 * labels).astype(np.uint8)[:, None, None, None], (55, 7, 7, 3))
+    features = embed_images(model, images, np.arange(55))
+    assert evaluate(model, features, labels, TaskSpec(way=5, query=3, tasks=2)).mean == 1
+
+
+def test_no_images_are_an_error_in_words() -> None:
+    model = FewShotModel(MeanColour(), Identity(3), PrototypeHead(3))
+    with pytest.raises(UserError, match="there are no images to embed"):
+        embed_images(model, np.zeros((2, 7, 7, 3), dtype=np.uint8), np.zeros(0, dtype=np.int64))

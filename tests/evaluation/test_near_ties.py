@@ -8,6 +8,7 @@ import torch
 
 from fewset.evaluation.near_ties import answers
 from fewset.models.linear_form import LinearForm, nearest
+from fewset.runtime.errors import UserError
 
 ITEMS, TASKS, QUERIES = 211, 47, 13
 
@@ -121,12 +122,13 @@ def test_numbers_so_small_that_single_precision_loses_them(decide) -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 3e38])
-def test_what_is_not_finite_is_decided_as_torch_does(number: float) -> None:
+def test_what_is_not_finite_is_rejected(number: float) -> None:
     from fewset.evaluation.counting_loop import count_right
 
     features, queries, form = random_tasks(5, 7)
     form.weights[3, 2] = number
-    assert torch.equal(by_torch(features, queries, form)[3], form.scores(features[queries]).argmax(-1)[3])
+    with pytest.raises(UserError, match="are not finite"):
+        by_torch(features, queries, form)
     right = np.empty(TASKS, dtype=np.float32)
     given = (features, features.norm(dim=1), queries, torch.zeros_like(queries), *form)
     assert not count_right(*(each.contiguous().numpy() for each in given), right)

@@ -1,8 +1,11 @@
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fewset.evaluation.scoring import evaluate
 from fewset.models.adapters import ADAPTERS
@@ -13,8 +16,9 @@ from fewset.models.maml import MamlConfig, MamlModel
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex, sample_tasks
+from fewset.tasks.scores import compare
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.embedded import model_with, table
+from tests.helpers.embedded import Nothing, model_with, table
 
 SPEC = TaskSpec(way=3, shot=2, query=5, tasks=31, seed=2)
 
@@ -191,3 +195,61 @@ def test_maps_and_embeddings_are_not_taken_for_each_other() -> None:
     features[4, 1, 1, 2] = torch.inf
     with pytest.raises(UserError, match="not finite, the first is row 4"):
         evaluate(model, features, labels, SPEC)
+
+
+@pytest.mark.parametrize("scale", [1e19, 1e25])
+def test_features_whose_distances_overflow_are_rejected(scale: float) -> None:
+    features, labels = table()
+    with pytest.raises(UserError, match="rows of features have numbers that are too large"):
+        evaluate(model_with("identity"), scale * features, labels, SPEC)
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "cosine"])
+def test_logits_that_are_not_finite_are_rejected(similarity: str) -> None:
+    """By the linear form of a model that has one, and by its logits."""
+
+    class Overflowing(nn.Module):
+        adapts = True
+
+        def forward(self, items: torch.Tensor, context: None = None) -> torch.Tensor:  # noqa: ARG002
+            return items * 1e38 * 1e38
+
+    features, labels = table()
+    model = FewShotModel(Nothing(), Overflowing(), PrototypeHead(features.shape[1], similarity))
+    with pytest.raises(UserError, match="logits of some tasks are not finite"):
+        evaluate(model, features, labels, SPEC)
+    model.head.linear_form = lambda *_: None
+    with pytest.raises(UserError, match="logits of some tasks are not finite"):
+        evaluate(model, features, labels, SPEC)
+
+
+def test_a_score_knows_its_tasks() -> None:
+    features, labels = table()
+    model = model_with("identity")
+    score = evaluate(model, features, labels, SPEC)
+    assert compare(score, evaluate(model_with("attention"), features, labels, SPEC)).ci95 > 0
+    for other in (
+        evaluate(model, features, labels, replace(SPEC, seed=3)),
+        evaluate(model, features, labels, replace(SPEC, shot=1)),
+        evaluate(model, features, labels[::-1].copy(), SPEC),
+    ):
+        with pytest.raises(UserError, match="different"):
+            compare(score, other)
+
+
+def test_read_only_arrays_are_scored_without_a_warning() -> None:
+    features, labels = table()
+    arrays = features.numpy().copy(), labels.copy()
+    for array in arrays:
+        array.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(model_with("identity"), *arrays, SPEC)
+
+
+def test_labels_without_a_class_name_are_rejected() -> None:
+    features, labels = table()
+    names = [str(number) for number in range(labels.max() + 1)]
+    for shifted in (labels - 1, labels + 1):
+        with pytest.raises(UserError, match=rf"expected 0 to {labels.max()}"):
+            evaluate(model_with("identity"), features, shifted, SPEC, class_names=names)

@@ -5,10 +5,12 @@ https://github.com/Sha-Lab/FEAT (MIT) computes. As there, the items of a task ar
 class, then the next of each.
 """
 
+import io
 import json
 import os
 import pickle
 import re
+import time
 import warnings
 import zipfile
 from argparse import Namespace
@@ -440,6 +442,20 @@ def test_code_in_the_options_of_a_file_is_not_run(tmp_path: Path) -> None:
     assert not made.exists()
 
 
+@pytest.mark.parametrize("filler", [b"\0", b"x"])
+def test_a_name_that_runs_on_through_the_tensors_is_rejected_at_once(filler: bytes, tmp_path: Path) -> None:
+    """PyTorch alone would take minutes for this file, and days for one of 20 megabytes."""
+    path, buffer = tmp_path / "old.pth", io.BytesIO()
+    torch.save({}, buffer, _use_new_zipfile_serialization=False)
+    buffer.seek(0)
+    for _ in range(3):  # before the content: a magic number, a version, the kind of the machine
+        pickle.load(buffer)  # noqa: S301
+    path.write_bytes(buffer.getvalue()[: buffer.tell()] + b"\x80\x02c" + 200_000 * filler)
+    started = time.monotonic()
+    assert len(refusal(path, "ProtoNet")) < 1000
+    assert time.monotonic() - started < 5
+
+
 def test_what_stands_beside_the_weights_is_named_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "pre.pth"
     strange = {"a\n\x1b[31mb": 1, "x" * 1000: 2, 7: 3} | {f"entry{number}": number for number in range(9)}
@@ -512,6 +528,44 @@ def test_a_file_of_another_method_is_refused(tmp_path: Path, written: str, read:
 def test_a_classifier_does_not_belong_into_a_file_with_a_set_function(tmp_path: Path) -> None:
     path = save(tmp_path, parameters("FEAT") | linear("fc", 61, DIM))
     assert refusal(path).endswith("unexpected fc.weight; unexpected fc.bias")
+
+
+@pytest.mark.parametrize("style", [Namespace, dict])
+def test_a_variant_with_the_keys_of_feat_is_rejected_by_its_name(
+    tmp_path: Path, style: Callable[..., object]
+) -> None:
+    """CyCFEAT masks attention and has other losses; its tensors have the names and shapes of FEAT's."""
+    path, state = tmp_path / "model.pth", parameters("FEAT")
+    torch.save({"params": state, "args": style(model_class="CyCFEAT", lr=0.1)}, path)
+    assert "says that its model is 'CyCFEAT'" in refusal(path)
+    torch.save({"params": state, "args": style(model_class="FEAT", lr=0.1)}, path)
+    load_authors_checkpoint(path, "SemiFEAT", "ConvNet")  # a method that is known: its keys decide
+
+
+def test_a_protonet_on_flattened_maps_is_rejected_or_pointed_out(tmp_path: Path) -> None:
+    """Its tensors are those of the ConvNet with a pool. A classifier of 25 x 64 inputs gives it away."""
+    convolutions = {
+        name.replace("encoder.encoder", "encoder"): value for name, value in parameters("ProtoNet").items()
+    }
+    flattened = save(tmp_path, convolutions | linear("fc", 61, 25 * DIM))
+    message = refusal(flattened, "ProtoNet")
+    assert "fc.weight has shape (61, 1600), but the backbone makes embeddings of 64 dimensions" in message
+    with pytest.warns(UserWarning, match="maximum over the positions .* flattened maps"):
+        load_authors_checkpoint(save(tmp_path, convolutions), "ProtoNet", "ConvNet")
+
+
+@pytest.mark.parametrize("more", [{}, {"fc": 61}])
+def test_a_file_that_says_how_the_convnet_ends_is_read_without_that_warning(
+    tmp_path: Path, more: dict[str, int]
+) -> None:
+    state = parameters("ProtoNet")  # a whole model of the authors, or with a classifier of pooled maps
+    for name, classes in more.items():
+        state = {key.replace("encoder.encoder", "encoder"): value for key, value in state.items()}
+        state |= linear(name, classes, DIM)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_authors_checkpoint(save(tmp_path, state), "ProtoNet", "ConvNet")
+    assert not any("flattened" in str(warning.message) for warning in caught)
 
 
 def test_unknown_names_are_named(tmp_path: Path) -> None:

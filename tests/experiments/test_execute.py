@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.data.images.store import ImageSet
+from fewset.data.images.store import ImageSet, set_path
 from fewset.experiments import execute as execution
 from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.recipes import read_recipe
 from fewset.experiments.result import Result, read_result
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import file_digest
-from tests.helpers.tiny_recipes import FROZEN, MODEL, PRETRAIN, TRAIN, recipe
+from tests.helpers.tiny_recipes import FROZEN, JOINT, MODEL, PRETRAIN, TRAIN, recipe
 from tests.helpers.tiny_set import spoiled_copy
 
 pytestmark = pytest.mark.usefixtures("tiny_set")
@@ -34,6 +36,17 @@ def test_pretraining_starts_from_another_at_a_smaller_size(runs: Path) -> None:
     assert stage.model.input_size == 20
     with pytest.raises(UserError, match="init is 'absent'"):
         stage_for(recipe(larger, init="absent"), runs)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [PRETRAIN, {**TRAIN, "train": {**TRAIN["train"], "auxiliary": 0.5}}, FROZEN, JOINT],
+    ids=["pretrain", "train", "frozen", "joint"],
+)
+def test_training_leaves_the_random_state_alone(table: dict, runs: Path) -> None:
+    before = torch.manual_seed(123).get_state()
+    execute(recipe({**table, "name": "new"}, epochs=1), recipe(table).kind, runs / "new")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_pretraining_of_no_epochs_is_the_other_one_at_its_own_size(runs: Path) -> None:
@@ -108,9 +121,8 @@ def never(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("source", ["pre", "pre/model.safetensors"])
 def test_a_run_that_reads_itself_is_not_begun_anew(source: str, runs: Path) -> None:
     before = {path: path.read_bytes() for path in (runs / "pre").rglob("*") if path.is_file()}
-    for changes in ({"init": str(runs / source)}, {"teachers": [source.partition("/")[0]]}):
-        with pytest.raises(UserError, match="pre would learn from itself; name the new run"):
-            execute(recipe(PRETRAIN, **changes), "pretrain", runs / "pre", force=True)
+    with pytest.raises(UserError, match="pre would learn from itself; name the new run"):
+        execute(recipe(PRETRAIN, init=str(runs / source)), "pretrain", runs / "pre", force=True)
     assert before == {path: path.read_bytes() for path in (runs / "pre").rglob("*") if path.is_file()}
 
 
@@ -252,3 +264,25 @@ def test_absolute_paths_are_not_kept(runs: Path, tmp_path: Path, monkeypatch: py
     assert execute(plan, "train", runs / "new", resume=True) == first
     for file in (runs / "new").rglob("*"):
         assert not file.is_file() or str(tmp_path).encode() not in file.read_bytes(), file
+
+
+def test_a_run_is_resumed_from_another_directory(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths in its recipe are relative to the directory that the run is in."""
+    images = set_path("tiny")
+    train = recipe({**TRAIN, "data": {"set": str(images)}}, init=str(runs / "pre"))
+    for name in ("here", "there/below"):
+        (runs / name).mkdir(parents=True)
+    monkeypatch.chdir(runs / "here")
+    first = execute(train, "train", runs / "new")
+    recorded = read_recipe(runs / "new" / "recipe.toml")
+    assert recorded.init == "pre"
+    assert (runs / recorded.data.set).samefile(images)
+    monkeypatch.chdir(runs / "there" / "below")
+    assert execute(train, "train", runs / "new", resume=True) == first
+    (runs / "new" / "result.json").unlink()
+    other_words = replace(train, train=replace(train.train, init="../../pre"))
+    again = execute(other_words, "train", runs / "new", resume=True)
+    assert again.weights_digest == first.weights_digest
+    (runs / "new" / "result.json").unlink()  # and where the path is one from the directory of runs
+    through = replace(train, train=replace(train.train, init=f"../{runs.name}/pre"))
+    assert execute(through, "train", runs / "new", resume=True).weights_digest == first.weights_digest

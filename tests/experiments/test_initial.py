@@ -1,6 +1,7 @@
 """Where a training starts from: weights that may know the items which it holds out are refused."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,10 @@ def test_the_same_images_under_another_name_are_known(
     if not brighter:  # domains are part of the digest, so an own copy has another: take the very same set
         for file in tiny_set.path.iterdir():
             (copy.path / file.name).write_bytes(file.read_bytes())
-    first_on("copy", tmp_path)
-    refused(tmp_path)
+    for name in ("copy", str(copy.path)):
+        first_on(name, tmp_path)
+        refused(tmp_path)
+        shutil.rmtree(tmp_path / "first")
 
 
 @pytest.mark.usefixtures("other")
@@ -99,6 +102,14 @@ def test_where_the_weights_started_from_counts_too(tmp_path: Path) -> None:
     first_on("tiny", tmp_path, 0.4, run="blind")
     first_on("other", tmp_path, run="second", init="blind")
     stage_for(holding_out("second"), tmp_path)
+
+
+@pytest.mark.usefixtures("other")
+def test_weights_whose_start_is_not_there_any_more_may_know(tmp_path: Path) -> None:
+    first_on("tiny", tmp_path, run="zeroth")
+    first_on("other", tmp_path, init="zeroth")
+    shutil.rmtree(tmp_path / "zeroth")
+    refused(tmp_path)
 
 
 def test_held_out_items_of_an_earlier_version_of_the_set_are_others(

@@ -6,11 +6,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import fewset
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import digest_path
+from fewset.runtime.parsing import plain
 
 SMALL = ModelConfig(
     backbone_options={"input_size": 16, "dim": 8}, adapter="attention", adapter_options={"heads": 2}
@@ -119,4 +121,30 @@ def test_a_flipped_bit_is_noticed(place: float, tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
     digest_path(path).unlink()  # a file alone, as older versions wrote it
     if place == 0.5:
+        load(path)
+
+
+def test_loading_leaves_the_random_state_alone() -> None:
+    torch.manual_seed(123)
+    expected = torch.rand(3)
+    torch.manual_seed(123)
+    fewset.load("miniimagenet-conv4-feat-1shot")
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_the_users_own_directory_may_be_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run").mkdir()
+    save_weights(build_model(SMALL), SMALL, tmp_path / "run" / "model.safetensors")
+    assert load("~/run").dim == 8
+
+
+def test_weights_that_claim_more_than_the_memory_holds_are_rejected(tmp_path: Path) -> None:
+    config = ModelConfig(backbone="features", backbone_options={"dim": 7}, adapter="attention")
+    path = tmp_path / "model.safetensors"
+    save_weights(build_model(config), config, path)
+    description = {"format": 1, "model": {**plain(config), "backbone_options": {"dim": 10**9}}}
+    save_file(load_file(path), path, metadata={"fewset": json.dumps(description)})
+    digest_path(path).unlink()
+    with pytest.raises(UserError, match="describes a model that cannot be built"):
         load(path)

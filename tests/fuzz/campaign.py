@@ -18,7 +18,7 @@ from tests.fuzz.case import draw, load_readers
 from tests.fuzz.invariant import ACCEPTED, REFUSED, Verdict, Watch, caches, judge
 from tests.fuzz.records import FuzzRecord, Outcomes, origin
 from tests.fuzz.room import Room, build_room, copy_room
-from tests.fuzz.worker import MEMORY, SECONDS, Worker
+from tests.fuzz.worker import MEMORY, SECONDS, Worker, settings
 
 _TURN = 1.0  # seconds that a reader has before the next one
 
@@ -131,8 +131,9 @@ def rooms(count: int) -> Iterator[list[Room]]:
 def replay(name: str, number: int, seed: int) -> None:
     """One input again, in this process; its room is kept to be looked at."""
     load_readers()
-    os.environ |= {"FEWSET_TUNE": "0", "OMP_NUM_THREADS": "1"}
-    room = build_room(Path(tempfile.mkdtemp(prefix="fewset-fuzz-")) / "0")
+    root = Path(tempfile.mkdtemp(prefix="fewset-fuzz-")).resolve() / "0"
+    os.environ |= settings(Room(root))
+    room = build_room(root)
     room.enter()
     watch = Watch([str(room.root), str(caches(room))]).install()
     case = draw(room, name, seed, number)

@@ -11,7 +11,7 @@ from tests.helpers.damage import Spared
 
 FUZZED = "home/sets/fuzzed", "home/features/fuzzed"
 """Where `fewset data import … --name fuzzed` may write."""
-GENERATED = "home/sets/strokes", "home/sets/glyphs"
+GENERATED = "home/sets/strokes", "home/sets/families"
 """The sets that whatever names them first makes."""
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,8 +60,13 @@ class Watch:
 
     def _check(self, event: str, path: Any) -> None:
         place = os.path.realpath(os.fsdecode(path))
-        if not place.startswith((*self.allowed, os.devnull)):
+        if not place.startswith((*self.allowed, os.devnull)) and _can_hold_a_file(Path(place).parents):
             self.seen.append(f"{event} {place}")
+
+
+def _can_hold_a_file(parents: Sequence[Path]) -> bool:
+    """Below a file or a device, such as in /dev/zero/x, every change fails."""
+    return next(parent for parent in parents if parent.exists()).is_dir()
 
 
 # The events of sys.audit that change files, with the number of paths that come first.

@@ -16,6 +16,7 @@ from tests.helpers.damage import (
     Spared,
     altered,
     damaged,
+    flipped,
     json_text,
     nested,
     odd_text,
@@ -76,6 +77,20 @@ def test_members_of_zip_files_are_changed_behind_their_checksums() -> None:
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
             continue  # one that lies
     assert changed > 30
+
+
+def test_some_zip_files_have_a_bit_flipped_after_they_were_packed() -> None:
+    whole, wrong = packed_zip([("a", b"abc" * 99), ("b/c", b"def" * 99)]), 0
+    for seed in range(60):
+        data = flipped(whole, Random(seed))
+        (bit,) = (a ^ b for a, b in zip(whole, data, strict=True) if a != b)
+        assert bit.bit_count() == 1
+        try:
+            with zipfile.ZipFile(io.BytesIO(changed_zip(whole, Random(seed), bytes))) as archive:
+                wrong += archive.testzip() is not None
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError):
+            wrong += 1
+    assert wrong > 5
 
 
 def test_headers_are_changed_and_can_still_be_found() -> None:

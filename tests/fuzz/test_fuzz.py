@@ -132,6 +132,7 @@ def test_what_a_process_does_elsewhere_is_seen(tmp_path: Path, monkeypatch: pyte
     watch._see("open", ("elsewhere", "r", os.O_RDONLY))
     watch._see("os.rename", ("room/a", "room/b", -1, -1))
     watch._see("subprocess.Popen", ("git", ["git"], None, None))
+    watch._see("os.mkdir", ("/dev/zero/a/b", 0o777, -1))  # fails, since /dev/zero is no directory
     assert watch.seen == []
     watch._see("open", ("room/../a", "w", write))
     watch._see("os.mkdir", ("b", 0o777, -1))

@@ -55,6 +55,12 @@ def serve(room: Room, seed: int) -> None:
             room.clear(case.owns)
 
 
+def settings(room: Room) -> dict[str, str]:
+    """The environment of whatever reads an input."""
+    libraries = dict.fromkeys(("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"), str(caches(room)))
+    return {"OMP_NUM_THREADS": "1", "FEWSET_TUNE": "0", **libraries}
+
+
 def _memory() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -100,9 +106,7 @@ class Worker:
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-            "FEWSET_TUNE": "0",
-            **dict.fromkeys(("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"), str(caches(self.room))),
+            **settings(self.room),
         }
         words = [sys.executable, "-m", "tests.fuzz", "worker", str(self.room.root), "--seed", str(self.seed)]
         self._process = subprocess.Popen(

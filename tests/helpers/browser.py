@@ -52,20 +52,29 @@ def launched() -> Iterator[Any]:
 
 
 @contextmanager
-def served(*words: str) -> Iterator[str]:
-    """`fewset serve` in a process of its own; the address that it prints."""
-    with tempfile.TemporaryFile("w+") as complaints:
+def served(*words: str, files: int | None = None, home: Path | None = None) -> Iterator[str]:
+    """`fewset serve` in a process of its own, which may open so many files; the address that it prints."""
+
+    def limit() -> None:
+        if files is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+    with tempfile.TemporaryFile("w+") as complaints, tempfile.TemporaryDirectory() as empty:
+        environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "FEWSET_HOME": str(home or empty)}
         process = subprocess.Popen(
             [sys.executable, "-m", "fewset", "serve", "--port", "0", *words],
             cwd=tempfile.gettempdir(),
-            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            env=os.environ | environment,
+            preexec_fn=limit,
             stdout=subprocess.PIPE,
             stderr=complaints,
             text=True,
         )
         try:
             assert process.stdout is not None
-            found = re.search(r"http://\S+", process.stdout.readline())
+            found = next(filter(None, (re.search(r"http://\S+", line) for line in process.stdout)), None)
             complaints.seek(0)
             assert found is not None, complaints.read()
             yield found[0]
@@ -99,7 +108,7 @@ def counted(page: Any, selector: str, count: int) -> None:
     """Wait until there are so many, nothing is uploaded any more, and everything is shown."""
     expect(page.locator(selector)).to_have_count(count, timeout=WAIT)
     expect(page.locator("#progress")).to_be_hidden(timeout=WAIT)
-    expect(page.locator("body[aria-busy]")).to_have_count(0, timeout=WAIT)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=WAIT)
 
 
 def add_class(page: Any, name: str) -> None:

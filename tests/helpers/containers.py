@@ -11,13 +11,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tests.helpers.damage import Spared, altered, damaged, json_text, odd_number, odd_text
+from tests.helpers.damage import Spared, altered, damaged, flipped, json_text, odd_number, odd_text
 
 Change = Callable[[bytes], bytes]
 
 
 def changed_zip(data: bytes, rng: Random, change: Change) -> bytes:
-    """A zip file with some members changed, renamed, repeated, left out, or with lies about them."""
+    """A zip file with some members changed, renamed, repeated, left out, or with lies about them.
+
+    Some have bits flipped after they were packed, so that a checksum is wrong.
+    """
     if isinstance(rng, Spared):
         return data
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -37,7 +40,11 @@ def changed_zip(data: bytes, rng: Random, change: Change) -> bytes:
         else:
             del members[number]
     packed = packed_zip(members, rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
-    return _lying_zip(packed, rng) if rng.random() < 0.3 else packed
+    return rng.choice((_same, _same, _same, _lying_zip, flipped))(packed, rng)
+
+
+def _same(data: bytes, rng: Random) -> bytes:  # noqa: ARG001
+    return data
 
 
 def packed_zip(members: list[tuple[str, bytes]], method: int = zipfile.ZIP_DEFLATED) -> bytes:

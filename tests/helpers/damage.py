@@ -26,6 +26,15 @@ def damaged(data: bytes, rng: Random, most: int = 4) -> bytes:
     return data
 
 
+def flipped(data: bytes, rng: Random) -> bytes:
+    """The bytes with one bit changed, anywhere: of a packed file mostly in what is packed."""
+    if isinstance(rng, Spared) or not data:
+        return data
+    changed = bytearray(data)
+    changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
 def _flip(data: bytes, rng: Random) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 8))):

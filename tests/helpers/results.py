@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 TASKS, EXAMPLES, QUERIES, WAY, DIM, EPOCHS = 41, 3, 37, 5, 11, 7
 
@@ -26,7 +27,7 @@ def naive_score(values: np.ndarray) -> dict[str, float]:
     count = len(values)
     mean = sum(float(value) for value in values) / count
     variance = sum((float(value) - mean) ** 2 for value in values) / (count - 1)
-    return {"mean": mean, "ci95": 1.96 * variance**0.5 / count**0.5}
+    return {"mean": mean, "ci95": student.ppf(0.975, count - 1) * variance**0.5 / count**0.5}
 
 
 def example_arrays(seed: int = 0) -> dict[str, np.ndarray]:

@@ -12,10 +12,10 @@ PRETRAIN = {
     "pretrain": {"epochs": 3, "batch": 37, "validation_tasks": 11, "validation_query": 5},
     "evaluate": TASKS,
 }
-TAUGHT = {
+AVERAGED = {
     **PRETRAIN,
-    "name": "taught",
-    "pretrain": {**PRETRAIN["pretrain"], "rotation": 0.5, "average": 0.8, "teachers": ["pre"]},
+    "name": "averaged",
+    "pretrain": {**PRETRAIN["pretrain"], "rotation": 0.5, "average": 0.8},
 }
 TRAIN = {
     "name": "feat",
@@ -43,6 +43,14 @@ FEATURES = {
 }  # fmt: skip
 FROZEN = {**TRAIN, "train": {**TRAIN["train"], "freeze_backbone": True, "augment": []}}
 PARTLY = {**TRAIN, "train": {**TRAIN["train"], "frozen_blocks": 2, "augment": []}}
+JOINT = {
+    **TRAIN,
+    "name": "joint",
+    "train": {
+        **TRAIN["train"], "init": "", "augment": ["crop", "flip"], "tasks_per_step": 1,
+        "joint": {"batch": 13, "task_weight": 0.3, "splits": 4},
+    },
+}  # fmt: skip
 GATED = {
     **FROZEN,
     "model": {**TRAIN["model"], "gate": True},

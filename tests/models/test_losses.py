@@ -6,7 +6,7 @@ from fewset.evaluation.deciding import task_accuracy
 from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.losses import contrastive_logits, distillation_loss, task_loss
+from fewset.models.losses import contrastive_logits, task_loss
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -21,19 +21,6 @@ def test_task_loss_against_a_loop() -> None:
             scores = np.exp(logits[task, place])
             expected = -np.log(scores[labels[task, place]] / scores.sum())
             np.testing.assert_allclose(found[task, place], expected)
-
-
-def test_distillation_loss_against_a_loop() -> None:
-    generator, temperature = np.random.default_rng(0), 3.0
-    logits, theirs = generator.normal(size=(2, 5, 7)) * 4
-    taught = np.exp(theirs / temperature) / np.exp(theirs / temperature).sum(axis=1, keepdims=True)
-    found = distillation_loss(torch.from_numpy(logits), torch.from_numpy(taught), temperature).numpy()
-    for row in range(5):
-        scores = np.exp(logits[row] / temperature)
-        terms = [p * np.log(p / q) for p, q in zip(taught[row], scores / scores.sum(), strict=True)]
-        np.testing.assert_allclose(found[row], temperature**2 * sum(terms))
-    same = distillation_loss(torch.from_numpy(theirs), torch.from_numpy(taught), temperature)
-    np.testing.assert_allclose(same, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scored", ["adapted", "unadapted"])

@@ -26,12 +26,14 @@ def test_the_published_page_is_what_the_published_files_give() -> None:
 def test_every_published_number_was_made_by_a_known_commit() -> None:
     for file in KEPT.glob("*/*/result.json"):
         result = load_result(file.parent)
-        assert len(result.commit) == 40, f"{file}: made from a tree with changes, {result.commit}"
-        if result.method == "MAML":  # each task trains the network anew
-            assert result.tasks in (1_000, 2_000)
+        assert len(result.record.commit) == 40, (
+            f"{file}: made from a tree with changes, {result.record.commit}"
+        )
+        if result.record.method == "MAML":  # each task trains the network anew
+            assert result.record.tasks in (1_000, 2_000)
         else:
-            assert result.tasks == 10_000
-        assert result.command.startswith("fewset ")
+            assert result.record.tasks == 10_000
+        assert result.record.command.startswith("fewset ")
 
 
 def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path, make_run) -> None:
@@ -158,7 +160,7 @@ def test_the_other_results_of_a_run_are_kept_and_shown(tmp_path: Path, make_run)
     for place, run in enumerate(runs):
         shown = [run / "result.json", *files[2 * place : 2 * place + 2]]
         for section, file in zip(sections, shown, strict=True):
-            assert f"| {load_result(run).method} | {text_of(load_result(file).score)} |" in section
+            assert f"| {load_result(run).record.method} | {text_of(load_result(file).score)} |" in section
     assert "| Score | " in sections[2]
     assert sum("fewset eval --setting generalised" in line for line in lines) == 2
 
@@ -342,7 +344,7 @@ def test_a_collection_goes_through_no_link(tmp_path: Path, make_run: MakeRun) ->
     run = make_run("strokes-feat")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / load_result(run).data).symlink_to("../elsewhere")
+    (tmp_path / "kept" / load_result(run).record.data).symlink_to("../elsewhere")
     with pytest.raises(UserError, match="is a link"):
         keep([run], tmp_path / "kept")
     assert not any((tmp_path / "elsewhere").iterdir())
@@ -351,9 +353,33 @@ def test_a_collection_goes_through_no_link(tmp_path: Path, make_run: MakeRun) ->
 def test_what_is_not_a_kept_run_is_not_replaced(tmp_path: Path, make_run: MakeRun) -> None:
     """The names come from the result, which may be somebody else's."""
     run = make_run("strokes-feat")
-    place = tmp_path / "kept" / load_result(run).data / "strokes-feat"
+    place = tmp_path / "kept" / load_result(run).record.data / "strokes-feat"
     place.mkdir(parents=True)
     (place / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="is not a kept run"):
         keep([run], tmp_path / "kept")
     assert (place / "mine.txt").read_text() == "mine"
+
+
+def test_rows_say_on_how_many_tasks_they_were_trained(tmp_path: Path, make_run: MakeRun) -> None:
+    """With those of the run that they start from first; where rows differ, a note marks the table."""
+    recipe = '[train]\nepochs = {}\ntasks_per_epoch = 100\ninit = "{}"\n'
+    runs = {"plain": ("ProtoNet", 7, "pretrained"), "feat": ("FEAT", 12, "plain")}
+    for name, (method, epochs, init) in runs.items():
+        run = make_run(name, per_task(epochs), method=method, data="strokes")
+        (run / "recipe.toml").write_text(f'name = "{name}"\n{recipe.format(epochs, init)}')
+        keep([run], tmp_path / "kept")
+    page = make_page(tmp_path / "kept").read_text()
+    assert "| ProtoNet | 700 |" in page
+    assert "| FEAT | 700 + 1,200 |" in page
+    assert "were not trained equally" in page
+    shutil.rmtree(tmp_path / "kept" / "strokes" / "feat")
+    assert "were not trained equally" not in make_page(tmp_path / "kept").read_text()
+
+
+def test_a_gcn_is_called_after_its_graph(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("gcn", method="GCN", data="strokes")
+    options = '[model]\nadapter = "gcn"\n[model.adapter_options]\ngraph = "similarity"\n'
+    (run / "recipe.toml").write_text(f'name = "gcn"\n[train]\nepochs = 0\n{options}')
+    keep([run], tmp_path / "kept")
+    assert "| GCN, similarity graph |" in make_page(tmp_path / "kept").read_text()

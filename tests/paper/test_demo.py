@@ -1,12 +1,11 @@
 """The demo from nothing to a report, with the shipped recipes made small."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fewset.data.images import glyphs
+from fewset.data.images import families
 from fewset.experiments.recipes import find_recipe, read_recipe
 from fewset.paper import demo as module
 from fewset.paper.demo import STAGES, demo
@@ -15,7 +14,7 @@ from fewset.report.tables import text_of
 from fewset.runtime.paths import recorded_path
 from tests.helpers.command_line import succeed
 
-RUNS = ("glyphs-conv4-pretrain", "glyphs-conv4-protonet", "glyphs-conv4-feat")
+RUNS = tuple(name.replace("/", "-") for name in STAGES)
 SMALL = {
     "pretrain": "[pretrain]\nepochs = 1\nvalidation_tasks = 5\nvalidation_query = 3\n",
     "train": (
@@ -28,8 +27,8 @@ SMALL = {
 @pytest.fixture
 def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The demo's own recipes, each with a few steps and tasks, on a few classes."""
-    monkeypatch.setattr(glyphs, "_CLASSES", {"train": 10, "val": 10, "test": 10})
-    monkeypatch.setattr(glyphs, "_ITEMS", 14)
+    monkeypatch.setattr(families, "FAMILIES", {"train": 4, "val": 4, "test": 4})
+    monkeypatch.setattr(families, "ITEMS", 14)
     files = []
     for name in STAGES:
         recipe = read_recipe(find_recipe(name))
@@ -57,14 +56,18 @@ def test_from_nothing_to_a_report(
     monkeypatch.setattr(module, "demo", partial(demo, stages=stages))
     said = succeed("demo", "--out", out, "--device", "cpu")
     assert [line for line in said.splitlines() if line.startswith("[")] == [
-        f"[{number}/3] {read_recipe(file).method}: {file}" for number, file in enumerate(stages, start=1)
+        f"[{number}/{len(STAGES)}] {read_recipe(file).method}: {file}"
+        for number, file in enumerate(stages, start=1)
     ]
     page = (out / "report.html").read_text(encoding="utf-8")
+    assert (out / "families.png").exists()
     assert f"report: {out / 'report.html'}" in said.replace("\n", " ")
-    for run, method in zip(RUNS[1:], ("ProtoNet", "FEAT"), strict=True):
+    methods = ("ProtoNet", "ProtoNet + LayerNorm", "Item-wise network", "FEAT", "Weighing")
+    for run, method in zip(RUNS[1:], methods, strict=True):
         assert f"starts from {recorded_path(out / RUNS[0])}" in (out / run / "log.txt").read_text()
         result = load_result(out / run)
-        assert (result.method, result.data, result.tasks, result.shot) == (method, "glyphs", 37, 1)
+        record = result.record
+        assert (record.method, record.data, record.tasks, record.related) == (method, "families", 37, 5)
         for text in (said, page):
             assert method in text
             assert text_of(result.score) in text
@@ -98,20 +101,20 @@ def test_an_interrupted_demo_goes_on_where_it_was(
     assert str(tmp_path / RUNS[2] / "result.json") in after
 
 
-def test_the_shipped_stages_are_the_main_job() -> None:
+def test_the_shipped_stages_are_tasks_of_one_family() -> None:
     recipes = [read_recipe(find_recipe(name)) for name in STAGES]
     assert tuple(recipe.name for recipe in recipes) == RUNS
-    assert [recipe.kind for recipe in recipes] == ["pretrain", "train", "train"]
+    assert [recipe.kind for recipe in recipes] == ["pretrain", *["train"] * (len(RUNS) - 1)]
     for recipe in recipes:
-        assert recipe.data.set == "glyphs"
+        assert recipe.data.set == "families"
         assert recipe.evaluate.tasks == 10_000
-    assert [recipe.init for recipe in recipes] == ["", RUNS[0], RUNS[0]]
+        assert recipe.evaluate.related == families.MEMBERS - 1
+    assert [recipe.init for recipe in recipes] == ["", *RUNS[:1] * (len(RUNS) - 1)]
 
 
-def test_both_methods_are_trained_alike() -> None:
-    """The same tasks, rates and frozen blocks; the contrastive term is FEAT's own."""
-    proto, feat = (read_recipe(find_recipe(name)).train for name in STAGES[1:])
-    assert proto is not None
-    assert feat is not None
-    own = {"balance": proto.balance, "contrastive_temperature": proto.contrastive_temperature}
-    assert replace(feat, **own) == proto
+def test_all_methods_are_trained_alike() -> None:
+    """From the same start, on the same tasks, with the same rates and frozen blocks."""
+    first, *others = (read_recipe(find_recipe(name)).train for name in STAGES[1:])
+    assert first is not None
+    assert (first.related, first.nearest) == (1.0, families.MEMBERS - 1)
+    assert all(other == first for other in others)

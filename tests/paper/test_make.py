@@ -180,12 +180,14 @@ def test_runs_of_other_settings_are_refused(runner: StudyRunner, tmp_path: Path)
         run_study("two", TWO, other, tmp_path / "other.json")
 
 
+@pytest.mark.usefixtures("tiny_table")
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_a_plan_for_the_shipped_recipes(name: str, tmp_path: Path) -> None:
     """Each of its runs has a recipe, each place one number, and no two different runs one directory."""
-    runner = StudyRunner("strokes", tmp_path, ["data.set=tiny"])
+    on = "cub/context" if name == "context" else "strokes"
+    runner = StudyRunner(on, tmp_path, ["data.set=tiny"])
     if name == "low-shot":
-        runner.features = "given"
+        runner.features = "tiny-features"
     plan = STUDIES[name](runner)
     places = [entry.place for entry in plan.numbers]
     assert len(set(places)) == len(places)
@@ -288,3 +290,15 @@ def test_the_settings_as_studies(name: str, tmp_path: Path) -> None:
         assert study.columns == ("even → even", "even → odd", "odd → odd")
         assert (tmp_path / "out" / name / "qualitative.png").read_bytes().startswith(b"\x89PNG")
         assert study.column_keys == ("A → A", "A → B", "B → B")
+
+
+def test_a_study_says_on_how_many_tasks_its_rows_were_trained(tmp_path: Path) -> None:
+    """The tasks of a row, and of the runs that it starts from, are counted by the recipes."""
+    runner = StudyRunner("cub/conv4", tmp_path)
+    assert runner.training_tasks(PlannedRun("feat", 5)) == (3000, 3000, 1200)
+    assert runner.training_tasks(PlannedRun("simpleshot", 5)) == ()
+    alike = StudyPlan("Alike", (PlannedNumber("a", "all", PlannedRun("protonet", 1)),))
+    unlike = replace(alike, numbers=(*alike.numbers, PlannedNumber("b", "all", PlannedRun("simpleshot", 1))))
+    assert study_run._empty("alike", alike, runner).notes == ()
+    (note,) = study_run._empty("unlike", unlike, runner).notes
+    assert "a 3,000; b none" in note

@@ -165,14 +165,14 @@ def test_every_kept_number_says_how_it_was_made() -> None:
         assert measured.command.startswith("fewset measure docs/classifier/plan.toml --data ")
         assert measured.trust.tasks == 1_000
         for cell in measured.cells:
-            assert cell.tasks == {5: 10_000, 20: 1_000}.get(cell.way, 100)
+            assert cell.tasks >= {5: 2_000, 20: 1_000}.get(cell.way, 100)
             assert {"centroid", "ridge", "logistic", measured.default} <= set(cell.accuracy)
 
 
 def test_kept_sketches_of_one_photo_are_apart() -> None:
     """3 photos a class at least: at 1 shot two are left for queries."""
     sketches = next(each for each in kept() if each.planned.name == "sketchy-sketches")
-    assert [cell.query for cell in sketches.cells if cell.shot == 1] == [2, 2]
+    assert [cell.query for cell in sketches.cells if cell.shot == 1] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -97,11 +97,11 @@ def test_accuracies_and_differences_stand_where_the_numbers_are(comparisons: lis
         if line.get_marker() == "o"
     }
     first, second = (item.result for item in comparisons)
-    assert second.before is not None
+    assert second.record.before is not None
     assert means == {
         (0, 100 * first.score.mean),
         (1, 100 * second.score.mean),
-        (1.24, 100 * second.before.mean),
+        (1.24, 100 * second.record.before.mean),
     }
     difference = comparisons[1].difference
     assert difference is not None

@@ -32,13 +32,15 @@ OTHER = {
     "shot": 3,
     "query": 11,
     "seed": 5,
+    "related": 8,
 }
 
 
 def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     values, before = per_task(1), per_task(2, 0.5)
     result = load_result(make_run("feat", values, before, method="FEAT", domain="ink", seconds=3))
-    assert (result.run, result.method, result.domain, result.tasks, result.seconds) == (
+    record = result.record
+    assert (record.run, record.method, record.domain, record.tasks, record.seconds) == (
         "feat",
         "FEAT",
         "ink",
@@ -95,7 +97,7 @@ def test_another_result_of_a_run_is_read_with_the_run_around_it(make_run: MakeRu
     other.write_text((run / "result.json").read_text())
     write_result(other, tasks=43, shot=7, per_task="other.per_task.npy", **naive_score(values))
     result = load_result(other)
-    assert (result.shot, result.directory) == (7, run)
+    assert (result.record.shot, result.directory) == (7, run)
     assert result.curves is not None
     assert (result.recipe["name"], result.recipe["seed"]) == (name, 3)
 
@@ -105,7 +107,7 @@ def test_results_on_other_tasks_are_not_paired(make_run: MakeRun, field: str) ->
     first = load_result(make_run("a"))
     second = load_result(make_run("b", **{field: OTHER[field]}))
     assert differing_fields(first, second) == [field]
-    assert describe_fields(second, first) == f"{field} is {OTHER[field]}, not {getattr(first, field)}"
+    assert describe_fields(second, first) == f"{field} is {OTHER[field]}, not {getattr(first.record, field)}"
     with pytest.raises(UserError, match=rf"same tasks \({field} is .*fewset eval"):
         difference(first, second)
     assert [item.alone for item in compare_results([first, second])] == [True, True]
@@ -119,7 +121,7 @@ def test_different_numbers_of_tasks_are_paired_on_those_of_both(make_run: MakeRu
     differences = many[:31].astype(np.float64) - few
     got = difference(first, second)
     assert got.mean == pytest.approx(differences.mean())
-    assert got.ci95 == pytest.approx(1.96 * differences.std(ddof=1) / 31**0.5)
+    assert got.ci95 == pytest.approx(naive_score(differences)["ci95"])
     assert [item.tasks for item in compare_results([first, second])] == [43, 31]
 
 

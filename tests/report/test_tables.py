@@ -179,6 +179,11 @@ def test_an_estimate_in_every_form(
     ]
 
 
+def test_a_name_in_csv_is_no_formula() -> None:
+    table = Table("title", (Column("Name", "=name"),), (("=cmd|'/C calc'!A0",), ("FEAT",)))
+    assert list(csv.reader(io.StringIO(csv_text(table)))) == [["'=name"], ["'=cmd|'/C calc'!A0"], ["FEAT"]]
+
+
 def test_latex_knows_every_sign_that_names_have() -> None:
     name = "a→b FEAT†‡ 1–2 <x|y> 50% ↓ $_{a}^b & #~\\"
     line = latex_text(Table("title", (Column(name, "name"),), ()))

@@ -4,7 +4,11 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +192,55 @@ def test_a_process_that_hangs_is_given_up(tmp_path: Path) -> None:
         os.kill(int((tmp_path / "dying.pid").read_text()), signal.SIGKILL)
 
 
+WAITING = """
+import os, sys, time
+from pathlib import Path
+from fewset.runtime import distributed
+distributed.BEAT, distributed.GRACE, distributed.SILENCE = 0.2, 0.5, {silence}
+with distributed.session():
+    distributed.all_gather(0)
+    Path(sys.argv[1], f"{{distributed.rank()}}.pid").write_text(str(os.getpid()))
+    if distributed.rank() == 1:
+        time.sleep(1000)
+    distributed.all_gather(0)  # waits inside of torch for the other
+"""
+
+
+@contextmanager
+def waiting(directory: Path, silence: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Two processes, of which the first waits for the second; torchrun, and the id of the first."""
+    (directory / "waiting.py").write_text(WAITING.format(silence=silence))
+    with launched(2, directory / "waiting.py", directory) as process:
+        files = [directory / f"{rank}.pid" for rank in range(2)]
+        while not all(file.exists() and file.read_text() for file in files):
+            time.sleep(0.1)
+        try:
+            yield process, int(files[0].read_text())
+        finally:
+            for file in files:
+                with suppress(ProcessLookupError):
+                    os.kill(int(file.read_text()), signal.SIGKILL)
+            process.send_signal(signal.SIGCONT)
+
+
+def test_processes_end_when_the_store_does_not_answer(tmp_path: Path) -> None:
+    """As behind a link that is cut: torchrun, which keeps the store, is stopped and closes nothing."""
+    with waiting(tmp_path, silence=3.0) as (process, _):
+        process.send_signal(signal.SIGSTOP)
+        assert process.stderr is not None
+        lines = (line for line in process.stderr if line.startswith("error: "))
+        told = sorted(next(lines)[: len("error: process 0 of 2 stops: process 1")] for _ in range(2))
+        assert told == [f"error: process {rank} of 2 stops: process {1 - rank}" for rank in range(2)]
+
+
+def test_a_process_that_waits_for_another_heeds_sigterm(tmp_path: Path) -> None:
+    with waiting(tmp_path, silence=1000.0) as (process, first):
+        os.kill(first, signal.SIGTERM)
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if line.startswith("error: "))
+        assert line.startswith("error: process 0 of 2 stops: torchrun ended it")
+
+
 DIVERGING = """
 from fewset.cli import app as cli
 from fewset.runtime import distributed
@@ -264,26 +317,13 @@ def test_threads(
 def test_who_leaves_in_good_order_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 0, 2)
     monkeypatch.setattr(distributed, "BEAT", 0.001)
-    monkeypatch.setattr(distributed, "SILENCE", 0.01)
-    given_up: list[str] = []
-    store = dist.HashStore()
-    ended = threading.Event()
-
-    def give_up(what: str) -> None:
-        given_up.append(what)
-
-    class Ended(threading.Event):
-        """Set after many beats."""
-
-        beats = 0
-
-        def wait(self, timeout: float | None = None) -> bool:
-            self.beats += 1
-            return super().wait(timeout) or self.beats > 100
-
+    store, pulse = dist.HashStore(), distributed._Pulse()
     store.add("1", distributed._LEFT)
-    distributed._watch(store, Ended(), give_up)
-    assert given_up == []
+    beating = threading.Thread(target=distributed._beat, args=(store, pulse))
+    beating.start()
+    began = time.monotonic()
+    while pulse.heard < began + 0.1:  # many heartbeats of the other, none of which it has sent
+        assert time.monotonic() < began + 30
+    pulse.ended.set()
+    beating.join()
     assert store.add("0", 0) >= distributed._LEFT
-    distributed._watch(dist.HashStore(), ended, give_up)  # never a sign of life
-    assert given_up == ["process 1 has given no sign of life for 0 s"]

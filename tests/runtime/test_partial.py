@@ -51,6 +51,22 @@ def test_another_machine_s_are_left_alone(tmp_path: Path, dead: int, monkeypatch
     assert abandoned(tmp_path / "absent") == []
 
 
+def test_another_container_s_are_left_alone(tmp_path: Path, dead: int) -> None:
+    """It may have the name of the host; the numbers of its processes are its own."""
+    write = (
+        "import os, sys; from pathlib import Path; from fewset.runtime.partial import partial_path; "
+        f"os.getpid = lambda: {dead}; partial_path(Path(sys.argv[1])).touch()"
+    )
+    python = [sys.executable, "-c", write, str(tmp_path / "x")]
+    container = subprocess.run(["unshare", "--pid", "--fork", *python], capture_output=True)
+    if container.returncode:
+        pytest.skip(f"run it as root, it needs a PID namespace: {container.stderr.decode().strip()}")
+    assert len(list(tmp_path.iterdir())) == 1
+    assert abandoned(tmp_path) == []
+    subprocess.run(python, check=True)
+    assert len(abandoned(tmp_path)) == 1
+
+
 def test_a_directory_whose_successor_never_came_is_put_back(
     tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """One registry for all kinds: a name is given once, and installed packages bring members of their own."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from fewset.models.heads import HEADS, register_head
 from fewset.runtime.errors import UserError
 from fewset.runtime.registry import Registry
 from tests.helpers.command_line import fewset_in_a_new_process
+from tests.helpers.processes import ROOT
 
 REGISTER = {
     "adapter": (ADAPTERS, register_adapter),
@@ -38,6 +40,15 @@ class FromAfar(nn.Module):
     def forward(self, items, context=None):
         return 2 * items
 """
+
+
+@pytest.mark.parametrize("use", ["load", "rows", "photos", "mixed"])
+def test_threads_that_use_fewset_for_the_first_time_at_once_all_get_right_answers(use: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.helpers.first_use", use],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=200,
+    )  # fmt: skip
+    assert process.stdout.strip() == ""
 
 
 class Stranger:

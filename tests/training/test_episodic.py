@@ -110,7 +110,7 @@ def test_ways_and_shots_are_drawn_for_each_step(
     for number in range(4):
         stage.step(number)
         assert embedded[number].shape[:3] == (5, drawn[number].way, drawn[number].shot + 2)
-    assert (stage.validation_spec.way, stage.validation_spec.shot) == (3, 2)
+    assert (stage.validation_specs[0].way, stage.validation_specs[0].shot) == (3, 2)
 
 
 def test_other_ways_and_shots_are_checked_before_the_first_step(runs: Path) -> None:

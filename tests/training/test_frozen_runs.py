@@ -185,7 +185,7 @@ def test_a_run_on_maps_is_trained_and_scored_and_gives_pooled_rows_where_rows_ar
         UserError, match=r"contrastive term .* works on embeddings, and RelationHead takes maps"
     ):
         stage_for(recipe({**TRAIN, "model": model}), runs).step(0)
-    with pytest.raises(UserError, match="pre-training works on embeddings, and RelationHead takes maps"):
+    with pytest.raises(UserError, match=r"sets model\.head: pre-training"):
         stage_for(recipe({**PRETRAIN, "model": model}), runs)
     with pytest.raises(
         UserError, match="adapters adapt embeddings, and it takes maps; take the adapter 'identity'"

@@ -8,7 +8,6 @@ import torch
 from fewset.data.images.augmentation import rotate
 from fewset.data.images.store import ImageSet
 from fewset.experiments.execute import execute, stage_for
-from fewset.experiments.weights import load
 from fewset.runtime.errors import UserError
 from fewset.training.loop import train_step
 from fewset.training.pretrain import Pretraining
@@ -48,10 +47,6 @@ def cross_entropy(logits: np.ndarray, target: int) -> float:
     return float(np.log(np.exp(logits - logits[target]).sum()))
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    return np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
-
-
 def test_rotation_shows_every_image_again_turned(runs: Path) -> None:
     stage = stage_for(recipe(PRETRAIN, rotation=0.7, augment=[]), runs)
     backbone, classifier = spied(stage)
@@ -76,40 +71,6 @@ def test_rotation_shows_every_image_again_turned(runs: Path) -> None:
         targets.append(turns)
     assert counts.min() > 10
     assert targets[0] != targets[1]
-
-
-def test_teachers_are_the_mean_of_what_they_say(runs: Path) -> None:
-    """Two of them, one of which has a moving average, which is then the one that teaches."""
-    execute(recipe({**PRETRAIN, "name": "second"}, epochs=1, average=0.9), "pretrain", runs / "second")
-    taught = recipe(PRETRAIN, teachers=["pre", "second"], teacher_weight=0.3, teacher_temperature=2.0)
-    stage = stage_for(taught, runs)
-    backbone, classifier = spied(stage)
-    loss = stage.step(2).loss.item()
-    (images, _), (_, logits) = backbone.pop(), classifier.pop()
-    said = []
-    for name, kept in (("pre", ""), ("second", "average.module.")):
-        tensors = torch.load(runs / name / "checkpoint" / "last.pt", weights_only=True)["module"]
-        network = load(runs / name).backbone
-        network.load_state_dict({key: tensors[f"{kept}model.backbone.{key}"] for key in network.state_dict()})
-        weight, bias = (tensors[f"{kept}classifier.{key}"] for key in ("weight", "bias"))
-        with torch.no_grad():
-            rows = network.eval()(images) @ weight.T + bias
-        said.append(softmax(rows.double().numpy() / 2.0))
-    share = (said[0] + said[1]) / 2
-    labels = stage.targets[stage._batch(*divmod(2, stage.steps_per_epoch))]
-    named = np.mean([cross_entropy(row, label) for row, label in zip(logits, labels, strict=True)])
-    divergence = (share * np.log(share / softmax(logits / 2.0))).sum(axis=1).mean()
-    assert loss == pytest.approx(0.7 * named + 0.3 * 4 * divergence, rel=1e-4)
-
-
-def test_a_teacher_of_a_smaller_size_sees_the_images_in_its_own(runs: Path) -> None:
-    larger = {**PRETRAIN, "model": {**PRETRAIN["model"], "backbone_options": {"input_size": 20, "dim": 8}}}
-    stage = stage_for(recipe(larger, teachers=["pre"]), runs)
-    assert stage.step(0).loss.isfinite()
-    sizes = []
-    stage.teachers[0].backbone.register_forward_pre_hook(lambda _, given: sizes.append(given[0].shape[2:]))
-    stage.step(1)
-    assert sizes == [(16, 16)]
 
 
 def test_the_average_follows_every_step_and_is_what_is_kept(runs: Path, tiny_set: ImageSet) -> None:
@@ -155,13 +116,23 @@ def test_the_area_of_crops_is_an_option(runs: Path) -> None:
     [
         ({"average": 1.0}, "pretrain.average from 0 to less than 1"),
         ({"rotation": -0.1}, "pretrain.rotation must be 0 or more"),
-        ({"teacher_weight": 1.5}, "pretrain.teacher_weight must be from 0 to 1"),
+        ({"validation_tasks": 0}, "validation_tasks is 0, expected 1 or more"),
+        ({"validation_query": -3}, "validation_query is -3, expected 1 or more"),
         ({"label_smoothing": 2.0}, "pretrain.label_smoothing is 2.0"),
         ({"label_smoothing": -0.1}, "pretrain.label_smoothing is -0.1"),
         ({"crop_area": [0.9, 0.5]}, "expected two shares"),
         ({"crop_area": [0.5, 1.0], "augment": ["flip"]}, "add that step to augment"),
     ],
-    ids=["average", "rotation", "weight", "smoothing", "negative smoothing", "area", "area of no step"],
+    ids=[
+        "average",
+        "rotation",
+        "tasks",
+        "query",
+        "smoothing",
+        "negative smoothing",
+        "area",
+        "area of no step",
+    ],
 )
 def test_what_cannot_be_is_refused(changes: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):

@@ -19,15 +19,25 @@ from fewset.experiments.run_directory import RunDirectory
 from fewset.runtime.errors import UserError
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT
-from tests.helpers.tiny_recipes import FEATURES, FROZEN, GATED, PARTLY, PRETRAIN, TAUGHT, TRAIN, recipe
+from tests.helpers.tiny_recipes import (
+    AVERAGED,
+    FEATURES,
+    FROZEN,
+    GATED,
+    JOINT,
+    PARTLY,
+    PRETRAIN,
+    TRAIN,
+    recipe,
+)
 
 pytestmark = pytest.mark.usefixtures("tiny_table")
 
 
 @pytest.mark.parametrize(
     "table",
-    [PRETRAIN, TAUGHT, TRAIN, FEATURES, FROZEN, PARTLY, GATED],
-    ids=["pretrain", "taught", "train", "features", "frozen", "partly frozen", "gated"],
+    [PRETRAIN, AVERAGED, TRAIN, FEATURES, FROZEN, PARTLY, GATED, JOINT],
+    ids=["pretrain", "averaged", "train", "features", "frozen", "partly frozen", "gated", "joint"],
 )
 def test_a_stop_at_any_step_changes_nothing(table: dict, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after every single step, between the checkpoint and the rest, and resumed each time."""

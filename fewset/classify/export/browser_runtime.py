@@ -21,3 +21,12 @@ def find_runtime(directory: Path | None = None) -> list[Path]:
         f"there is no {FILES[0]} with {FILES[1]} in {where}; get them with `npm install onnxruntime-web`, or "
         "name their directory: --runtime DIR"
     )
+
+
+def has_runtime() -> bool:
+    """Whether npm has put the files where `find_runtime` looks."""
+    try:
+        find_runtime()
+    except UserError:
+        return False
+    return True

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fewset.classify.export.writing import ClassifierExport, ModelExport
-from fewset.classify.file import load_classifier
+from fewset.classify.file import is_classifier, load_classifier
 from fewset.classify.transformer import encoder_of
 from fewset.experiments.weights import load
 from fewset.experiments.zoo import released_models
@@ -13,7 +13,8 @@ _DEVICE = "cpu"  # files are the same wherever they are written
 
 def is_model(source: Path) -> bool:
     """Whether it is a run directory, a weights file or a released model; any other file is a classifier."""
-    return source.is_dir() or source.suffix == ".safetensors" or str(source) in released_models()
+    weights = source.suffix == ".safetensors" and not is_classifier(source)
+    return source.is_dir() or weights or str(source) in released_models()
 
 
 def open_model(source: Path) -> ModelExport:

@@ -25,7 +25,7 @@ from fewset.models.layers.transform import raised
 from fewset.models.regression import class_means, episode_membership
 from fewset.runtime.registry import Registry
 
-DEFAULT = "equivariant"
+DEFAULT = "ridge"
 
 
 class Solution(NamedTuple):
@@ -80,13 +80,13 @@ def signed_power(
 
 
 def centred(
-    rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"], share: float | Float[Tensor, ""] = 1.0
+    rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"]
 ) -> tuple[Float[Tensor, "T S D"], Float[Tensor, "T D"]]:
-    """The rows less a share of their mean, at length 1, and what was taken off.
+    """The rows less their mean, at length 1, and that mean.
 
     Rows that do not count are 0. The mean is that of the class means, so that a class with many shots is not
     the origin.
     """
-    shift = share * class_means(rows, members).mean(dim=1)
+    shift = class_means(rows, members).mean(dim=1)
     counts = members.sum(dim=-1, keepdim=True)
     return F.normalize(rows - shift.unsqueeze(1), dim=-1) * counts, shift

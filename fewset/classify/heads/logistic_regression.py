@@ -82,7 +82,7 @@ def _one_by_one(
 
 def _solve(
     rows: Float[Tensor, "S d"], members: Float[Tensor, "S N"]
-) -> tuple[Float[Tensor, "d N"], Float[Tensor, "N"]]:
+) -> tuple[Float[Tensor, "d N"], Float[Tensor, " N"]]:
     from sklearn.linear_model import LogisticRegression
 
     counts = members.sum(dim=-1) > 0

@@ -18,7 +18,7 @@ MOST_QUERIES = 15
 _CHUNK_NUMBERS = 2**23  # of the rows of the tasks that are answered at once
 
 
-def head_accuracy(head: ClassifierHead, items: EmbeddedSet, spec: TaskSpec) -> Float32[np.ndarray, "tasks"]:
+def head_accuracy(head: ClassifierHead, items: EmbeddedSet, spec: TaskSpec) -> Float32[np.ndarray, " tasks"]:
     """The share of right answers on each task, from a fit on its shots: as `FewShotClassifier` has it.
 
     In single precision, which is quicker and, but for ties, gives the same answers.
@@ -44,11 +44,17 @@ def drawn_tasks(items: EmbeddedSet, spec: TaskSpec, size: int = 1) -> Iterator[I
 
 def class_index_of(items: EmbeddedSet) -> ClassIndex:
     """What tasks are drawn from."""
-    return ClassIndex(items.labels, items.class_names, origins=items.origins)
+    return ClassIndex(items.labels, items.class_names, origins=items.origins, nearest=items.nearest)
 
 
 def task_spec(
-    items: EmbeddedSet, way: int, shot: int, tasks: int, seed: int, most: int = MOST_QUERIES
+    items: EmbeddedSet,
+    way: int,
+    shot: int,
+    tasks: int,
+    seed: int,
+    most: int = MOST_QUERIES,
+    related: int = 0,
 ) -> TaskSpec:
     """Such tasks with as many queries a class as every class has, at most `most`.
 
@@ -60,4 +66,4 @@ def task_spec(
     else:
         alone = min(len(np.unique(items.origins[items.labels == label])) for label in index.classes) - shot
         left = alone if alone > 0 else queries_apart(index, shot)
-    return TaskSpec(way, shot, max(1, min(most, left)), tasks, seed)
+    return TaskSpec(way, shot, max(1, min(most, left)), tasks, seed, related)

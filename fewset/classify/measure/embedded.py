@@ -6,7 +6,7 @@ The images come straight from the source, whole (or the whole of their box), not
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from fewset.classify.learned import EncoderStamp
 from fewset.classify.photo_rows import photo_rows
 from fewset.classify.photos import Photo, Pixels
 from fewset.data.images.decoding import BadImage, decode_photo
-from fewset.data.images.edge_drawing import edge_drawing
 from fewset.data.images.importers import IMPORTERS, Entry
+from fewset.data.images.nearness import groups_by_name, nearest_classes
 from fewset.data.images.sources import Source, open_source
 from fewset.data.manifest import home
 from fewset.models.encoders import Encoder
@@ -29,20 +29,24 @@ from fewset.runtime.files import check_digest, replacing_with_digest
 from fewset.runtime.progress import progress
 from fewset.runtime.reading import regular_file
 
+_RELATED_BY_MOST = 25
+
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedSet:
     """Rows of features with what is known of the images that they are from."""
 
     features: Float32[np.ndarray, "n D"]
-    labels: Int64[np.ndarray, "n"]
+    labels: Int64[np.ndarray, " n"]
     """The class of each row, a number into `class_names`."""
     class_names: tuple[str, ...]
-    fingerprints: UInt64[np.ndarray, "n"]
-    origins: Int64[np.ndarray, "n"] | None
+    fingerprints: UInt64[np.ndarray, " n"]
+    origins: Int64[np.ndarray, " n"] | None
     """What each image was made from, such as the photo of a sketch; None where each stands for itself."""
     images_digest: str
     encoder: EncoderStamp
+    nearest: Int64[np.ndarray, "classes others"] | None = None
+    """The other classes of each class, nearest first, for tasks of related classes."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,7 @@ class SetSource:
     """Where the images are: a directory or zip file in the layout `kind` of `fewset data import`.
 
     With `split`, only the images of that split, which the source must name; with `domain`, of that domain;
-    with `most`, only so many of each class, the first by name. `drawn`, their edges are embedded in the place
-    of the photographs.
+    with `most`, only so many of each class, the first by name.
     """
 
     kind: str
@@ -59,17 +62,16 @@ class SetSource:
     split: str | None = None
     domain: str | None = None
     most: int | None = None
-    drawn: bool = False
 
 
 def embedded_set(where: SetSource, encoder: Encoder) -> EmbeddedSet:
     """The rows of a set; kept in `home() / "embeddings"` for the next time, for these images and encoder."""
     with open_source(where.source) as source:
         entries = _chosen(where, IMPORTERS[where.kind].entries(source))
-        digest = _digest(source, entries, where.drawn)
+        digest = _digest(source, entries)
         file = home() / "embeddings" / f"{digest[:16]}-{encoder.digest[:16]}.safetensors"
         if not file.exists():
-            _embed(source, entries, encoder, where.drawn, file)
+            _embed(source, entries, encoder, file)
         features, fingerprints = _kept(file)
     class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
     return EmbeddedSet(
@@ -81,6 +83,24 @@ def embedded_set(where: SetSource, encoder: Encoder) -> EmbeddedSet:
         digest,
         EncoderStamp(encoder.id, encoder.digest),
     )
+
+
+def related(items: EmbeddedSet, where: SetSource, encoder: Encoder, grouped: bool) -> EmbeddedSet:
+    """The set with its classes related by class means of another encoder, of 25 images a class.
+
+    `grouped`, classes whose names end with the same word come first, as in CUB.
+    """
+    if encoder.digest == items.encoder.digest:
+        raise UserError(
+            f"classes are related by {encoder.id}, which is also measured; nearness must come from another "
+            "encoder: give another --encoder, or another `related_by` in the plan"
+        )
+    seen = embedded_set(replace(where, most=_RELATED_BY_MOST), encoder)
+    means = np.stack(
+        [seen.features[seen.labels == label].mean(axis=0) for label in range(len(seen.class_names))]
+    )
+    groups = groups_by_name(items.class_names) if grouped else None
+    return replace(items, nearest=np.array(nearest_classes(groups, means.astype(np.float64))))
 
 
 def _kept(file: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -105,15 +125,15 @@ def _chosen(where: SetSource, entries: list[Entry]) -> list[Entry]:
     return [entry for _, those in classes for entry in islice(those, where.most)]
 
 
-def _shared_origins(entries: list[Entry]) -> Int64[np.ndarray, "n"] | None:
+def _shared_origins(entries: list[Entry]) -> Int64[np.ndarray, " n"] | None:
     """A number for the origin of each image, where some have the same."""
     names, numbers = np.unique([entry.origin or entry.file for entry in entries], return_inverse=True)
     return numbers if len(names) < len(entries) else None
 
 
-def _digest(source: Source, entries: list[Entry], drawn: bool) -> str:
+def _digest(source: Source, entries: list[Entry]) -> str:
     """Of all that the rows and their labels depend on."""
-    state = hashlib.sha256(b"drawn" if drawn else b"")
+    state = hashlib.sha256()
     for entry in entries:
         data = np.ascontiguousarray(entry.read()).data if entry.read else source.read(entry.file)
         described = (entry.file, entry.class_name, entry.origin, entry.box, hashlib.sha256(data).hexdigest())
@@ -121,12 +141,12 @@ def _digest(source: Source, entries: list[Entry], drawn: bool) -> str:
     return state.hexdigest()
 
 
-def _embed(source: Source, entries: list[Entry], encoder: Encoder, drawn: bool, file: Path) -> None:
-    photos = [_photo(source, entry, encoder.input_size, drawn) for entry in entries]
+def _embed(source: Source, entries: list[Entry], encoder: Encoder, file: Path) -> None:
+    photos = [_photo(source, entry, encoder.input_size) for entry in entries]
     features = np.empty((len(photos), encoder.dim), dtype=np.float32)
     fingerprints = np.empty(len(photos), dtype=np.uint64)
     with progress(f"embedding {source.path.name}", len(photos)) as advance:
-        for number, row in enumerate(photo_rows(photos, encoder)):
+        for number, row in enumerate(photo_rows(photos, encoder, thumbnails=True)):
             if row.problem:
                 raise UserError(f"{row.name} of {source.path} cannot be read ({row.problem}); mend it")
             features[number], fingerprints[number] = row.features, row.fingerprint
@@ -135,14 +155,13 @@ def _embed(source: Source, entries: list[Entry], encoder: Encoder, drawn: bool, 
         save_file({"features": features, "fingerprints": fingerprints}, temporary)
 
 
-def _photo(source: Source, entry: Entry, size: int, drawn: bool) -> Photo:
+def _photo(source: Source, entry: Entry, size: int) -> Photo:
     def read() -> Pixels:
         data = entry.read() if entry.read else source.read(entry.file)
-        if entry.box is None and not drawn:
+        if entry.box is None:
             return data
         try:
-            image = decode_photo(data, size, entry.box)
-            return edge_drawing(image) if drawn else image
+            return decode_photo(data, size, entry.box)
         except BadImage as error:
             raise OSError(str(error)) from error
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
 from fewset.classify.measure.accuracy import MOST_QUERIES, head_accuracy, task_spec
-from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set
+from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set, related
 from fewset.classify.measure.trust_figures import trust_figures
 from fewset.experiments.evaluate import command_line
 from fewset.experiments.result import stored_width
+from fewset.experiments.run_encoder import load_encoder
 from fewset.models.encoders import Encoder
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import write_json
@@ -32,6 +33,8 @@ REFERENCES = ("ridge", "logistic")
 TRUST_TASKS = 1_000
 TRUST_QUERIES = 100
 """Of each class at most, when the interval of leave-one-out is held against the accuracy on new photos."""
+NEAREST = 8
+"""Of a class, from which the others of a task of related classes are drawn."""
 _MOST_WAYS = 100
 _TASKS = {5: 10_000, 20: 1_000}
 _TASKS_OF_MANY_WAYS = 100
@@ -44,6 +47,9 @@ class PlannedSet:
     `query` is how many queries a class has at most; without it, 15 for the accuracy and 100 for the trust
     figures, which `trust_query` sets alone. `bars` are what it should reach, in percent, by the name of a
     cell or trust figure.
+
+    `related_by` names the encoder by which classes are related, for tasks of 5 related classes: a class and 4
+    of its 8 nearest. With `grouped`, classes whose names end with the same word are nearer than all others.
     """
 
     name: str
@@ -54,13 +60,18 @@ class PlannedSet:
     domain: str | None = None
     query: int | None = None
     trust_query: int | None = None
+    related_by: str | None = None
+    grouped: bool = False
     notes: tuple[str, ...] = ()
     bars: dict[str, float] = field(default_factory=dict)
 
     @property
     def images(self) -> tuple[str | int | None, ...]:
-        """What decides on the images and the queries."""
-        return self.kind, self.source, self.split, self.domain, self.query, self.trust_query
+        """What decides on the images and the tasks."""
+        return (
+            *(self.kind, self.source, self.split, self.domain, self.query, self.trust_query),
+            *(self.related_by, self.grouped),
+        )
 
 
 @dataclass(frozen=True)
@@ -88,10 +99,11 @@ class Cell:
     reference: str
     accuracy: dict[str, Figure]
     ahead: dict[str, Figure]
+    related: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.way}-way {self.shot}-shot"
+        return f"{self.way}-way {self.shot}-shot" + (", related" if self.related else "")
 
 
 @dataclass(frozen=True)
@@ -157,11 +169,15 @@ def measure_set(
     begin = time.monotonic()
     where = SetSource(planned.kind, folder / planned.source, planned.split, planned.domain)
     items = embedded_set(where, encoder)
+    sizes = [(way, shot, 0) for way, shot in _sizes(len(items.class_names))]
+    if planned.related_by is not None:
+        items = related(items, where, load_encoder(planned.related_by), planned.grouped)
+        sizes += [(5, 1, NEAREST), (5, 5, NEAREST)]
     cells = []
-    for way, shot in _sizes(len(items.class_names)):
+    for way, shot, nearest in sizes:
         count = _TASKS.get(way, _TASKS_OF_MANY_WAYS)
         most = planned.query or MOST_QUERIES
-        spec = task_spec(items, way, shot, min(count, tasks or count), seed, most)
+        spec = task_spec(items, way, shot, min(count, tasks or count), seed, most, nearest)
         cells.append(measure_cell(items, spec))
         echo(f"{planned.name}: {cells[-1].name}, {time.monotonic() - begin:.0f} s")
     most = planned.trust_query or planned.query or TRUST_QUERIES
@@ -200,6 +216,7 @@ def measure_cell(items: EmbeddedSet, spec: TaskSpec, heads: tuple[str, ...] = ()
         reference,
         {name: _figure(score) for name, score in scores.items()},
         {name: _figure(compare(score, scores[reference])) for name, score in scores.items()},
+        spec.related,
     )
 
 

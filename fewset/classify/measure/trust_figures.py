@@ -65,7 +65,7 @@ def trust_figures(head: str, items: EmbeddedSet, spec: TaskSpec) -> TrustFigures
 
 
 def expected_calibration_error(
-    sure: Float[np.ndarray, "m"], right: Bool[np.ndarray, "m"], bins: int = BINS
+    sure: Float[np.ndarray, " m"], right: Bool[np.ndarray, " m"], bins: int = BINS
 ) -> float:
     """How far the probabilities of answers are from the shares that are right, on average over the answers.
 
@@ -76,7 +76,7 @@ def expected_calibration_error(
     return float(np.abs(gaps).sum() / len(sure))
 
 
-def area_under_curve(known: Float[np.ndarray, "k"], strangers: Float[np.ndarray, "s"]) -> float:
+def area_under_curve(known: Float[np.ndarray, " k"], strangers: Float[np.ndarray, " s"]) -> float:
     """The share of pairs of a known one and a stranger in which the known one is larger; ties count half."""
     ranks = rankdata(np.concatenate([known, strangers]))[: len(known)]
     return float((ranks.sum() - len(known) * (len(known) + 1) / 2) / (len(known) * len(strangers)))
@@ -84,7 +84,7 @@ def area_under_curve(known: Float[np.ndarray, "k"], strangers: Float[np.ndarray,
 
 def _observed(
     head: str, items: EmbeddedSet, drawn: Int[np.ndarray, "N2 KQ"], spec: TaskSpec
-) -> tuple[Float[np.ndarray, "m"], Bool[np.ndarray, "m"], float, float, float, float, float, float]:
+) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"], float, float, float, float, float, float]:
     """Probabilities of the answers and whether they are right, then numbers of the task."""
     learned = learned_of(head, items, drawn[: spec.way, : spec.shot])
     known, strangers = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,11 @@ class Album:
     photos: tuple[LabelledPhoto, ...] = ()
     share: float | None = SHARE
     """Of the classes' own photos that may be turned away as none of these; None: none are."""
+
+    @cached_property
+    def by_number(self) -> dict[int, LabelledPhoto]:
+        """The photos by number: the page asks for thousands of thumbnails, one by one."""
+        return {photo.number: photo for photo in self.photos}
 
     def photos_of(self, label: str) -> list[LabelledPhoto]:
         return [photo for photo in self.photos if photo.label == label]
@@ -114,7 +120,7 @@ class Album:
 
     def _chosen(self, numbers: Iterable[int]) -> set[int]:
         chosen = set(numbers)
-        unknown = chosen - {photo.number for photo in self.photos}
+        unknown = chosen - self.by_number.keys()
         if unknown:
             raise UserError(f"there is no photo {min(unknown)} here; it may have been removed")
         return chosen

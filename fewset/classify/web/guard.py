@@ -1,31 +1,27 @@
-"""Who may ask for what: the first thing that a request meets. An ASGI middleware without a framework.
+"""Which requests may pass: an ASGI middleware in front of the application.
 
-A page of another site can make the browser send requests to this server, directly or by a name that it lets
-point here (DNS rebinding). So the Host must be one of this server's own, and a request that comes from a page
-must come from this server's. Where the server is reachable from other machines, a token is needed, too.
+A page of another site can make the browser send requests to this server, directly or under a name that
+points here (DNS rebinding). So the Host must be one of the server's own names, and a request from a page must
+come from the server's own page. Where other machines can reach the server, requests need a token, too.
 """
 
 import asyncio
-import base64
-import binascii
-import json
+import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from socket import gethostname
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
+from starlette.responses import JSONResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "fewset_token"
+"""With the port behind it: cookies are shared by all servers of a host, whatever their port."""
 MEBIBYTE = 2**20
 _CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -49,118 +45,117 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+_ONCE = ("host", "origin", "cookie", "authorization", "content-length", "content-type")
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]+)?")
+_LAST = {"connection": "close"}  # the rest of the body is not read, so the connection cannot be used again
 
 
 @dataclass(frozen=True)
 class Limits:
     """How much a client may send, and how slowly."""
 
-    body: int = 256 * MEBIBYTE
-    bodies: int = 2048 * MEBIBYTE
-    """Of all requests that are under way."""
-    pause: float = 20.0
-    """Seconds within which the next part of a body must come."""
-    time: float = 300.0
-    """Seconds for a whole body."""
-
-
-class Refusal(Exception):  # noqa: N818 - what is told to the client
-    """A request that goes no further: a status and the reason."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
+    form: int = 256 * MEBIBYTE
+    """Bytes of a form; its files go to the disk."""
+    body: int = MEBIBYTE
+    """Bytes of any other body, which is kept in memory."""
+    patience: float = 20.0
+    """Seconds that a body may take, in addition to those at the slowest rate."""
+    rate: float = 20_000.0
+    """Bytes in a second, the slowest."""
 
 
 class Guard:
-    """Lets requests through to an application that fulfil the rules, and adds headers to what it answers."""
+    """Passes allowed requests on to an application, and adds headers to all responses."""
 
     def __init__(
         self,
-        application: Application,
+        application: ASGIApp,
         *,
         host: str = "127.0.0.1",
         token: str | None = None,
         limits: Limits | None = None,
+        allowed_hosts: Iterable[str] = (),
     ) -> None:
         self.application, self.host, self.token, self.limits = application, host, token, limits or Limits()
-        self._received = 0  # bytes of all bodies under way
+        self.allowed = frozenset(name.lower() for name in allowed_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.application(scope, receive, send)
             return
-        body, answer = _Body(self, receive), _Answer(scope, send)
+        send = _with_headers(scope, send)
         try:
-            headers = Headers(scope["headers"])
-            check_host(headers.only("host"), self.host)
-            check_origin(headers, scope["method"])
+            headers = Headers(scope=scope)
+            check_unambiguous(headers)
+            check_host(headers, self.host, self.allowed)
+            check_origin(headers, scope["method"], self.allowed)
             if check_token(headers, scope, self.token):
-                await answer.redirect(self.token or "")
+                page = RedirectResponse("/", 303)
+                page.set_cookie(cookie_name(scope), self.token or "", httponly=True)
+                await page(scope, receive, send)
                 return
-            body.check_announced(headers.only("content-length"))
-            await self.application(scope, body.receive, answer.send_unless(body))
-        except Refusal as refusal:
-            body.refusal = refusal
-        finally:
-            self._received -= body.received
-        if body.refusal is not None:
-            await answer.refuse(body.refusal)
-
-    def take(self, size: int) -> None:
-        """Count bytes that came in, as long as there is room for them."""
-        if self._received + size > self.limits.bodies:
-            raise Refusal(503, "too much is being uploaded at this moment; come again in a few seconds")
-        self._received += size
+            receive = limited(receive, headers, self.limits)
+        except HTTPException as refused:
+            answer = JSONResponse({"detail": refused.detail}, refused.status_code, refused.headers)
+            await answer(scope, receive, send)
+            return
+        await self.application(scope, receive, send)
 
 
-class Headers:
-    """The headers of a request; none that matters here may come twice."""
-
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in raw:
-            self._values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-
-    def only(self, name: str) -> str | None:
-        values = self._values.get(name, [])
-        if len(values) > 1:
-            raise Refusal(400, f"the header {name} came {len(values)} times, expected once")
-        return values[0] if values else None
+def check_unambiguous(headers: Headers) -> None:
+    """Reject headers that two programs on the way could read in two ways."""
+    for name in _ONCE:
+        if len(headers.getlist(name)) > 1:
+            raise _refusal(400, f"the header {name} came several times, expected once")
+    length = headers.get("content-length", "0")
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise _refusal(400, "got Content-Length and Transfer-Encoding, expected one of them")
+    if not (length.isascii() and length.isdigit()):
+        raise _refusal(400, f"the Content-Length is {length[:100]!r}, expected a number of bytes")
 
 
-def check_host(host: str | None, own: str) -> None:
-    """Refuse a Host that is not this server's. Its port may be another: it may be forwarded."""
-    name = _host_name(host or "")
-    if name is None or not (name in own_names(own) or _is_address(name, own)):
-        raise Refusal(
+def check_host(headers: Headers, own: str, allowed: Iterable[str] = ()) -> None:
+    """Reject a Host that is not this server's. Its port may be another: it may be forwarded."""
+    host = headers.get("host", "")
+    name = _host_name(host)
+    if name is None or not (
+        name in own_names(own) or name in {_host_name(each) for each in allowed} or _is_address(name, own)
+    ):
+        raise _refusal(
             421,
-            f"the Host {(host or '')[:100]!r} is not this server's; open it as http://localhost, or start "
-            "it with --host and that name",
+            f"the Host {host[:100]!r} is not this server's; open it as http://localhost, or start it with "
+            "--allowed-host and that name",
         )
 
 
-def check_origin(headers: Headers, method: str) -> None:
-    """Refuse what a page of another site sends; a link on one may be followed."""
-    origin, site = headers.only("origin"), headers.only("sec-fetch-site")
-    if origin is not None:
-        if origin.lower().partition("://")[2] != (headers.only("host") or "").lower():
-            raise Refusal(403, f"a page of {origin[:100]!r} may not use this server")
-    elif site in ("cross-site", "same-site"):
-        followed = headers.only("sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")
+def check_origin(headers: Headers, method: str, allowed: Iterable[str] = ()) -> None:
+    """Reject what a page of another site sends; a link on one may be followed.
+
+    Behind a proxy the page is that of an allowed host, while the Host may be the server's own name.
+    """
+    origin, host = headers.get("origin", "").lower(), headers.get("host", "").lower()
+    own = {f"http://{host}", f"https://{host}", *(f"https://{name}" for name in allowed)}
+    if "origin" in headers:
+        if origin not in own:
+            raise _refusal(403, f"a page of {origin[:100]!r} may not use this server")
+    elif headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        followed = headers.get("sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")
         if not followed:
-            raise Refusal(403, "a page of another site may not use this server")
+            raise _refusal(403, "a page of another site may not use this server")
 
 
 def check_token(headers: Headers, scope: Scope, token: str | None) -> bool:
-    """Refuse who does not know the token. Whether it came in the address, where it should not stay."""
+    """Reject requests without the token. Whether it came in the address, where it should not stay."""
     if token is None:
         return False
     asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
     if scope["method"] == "GET" and _same(asked, token):
         return True
-    if not any(_same(given, token) for given in _given_tokens(headers)):
-        raise Refusal(
+    kind, _, key = headers.get("authorization", "").partition(" ")
+    given = key.strip() if kind.lower() == "bearer" else ""
+    kept = cookie_parser(headers.get("cookie", "")).get(cookie_name(scope), "")
+    if not (_same(given, token) or _same(kept, token)):
+        raise _refusal(
             401,
             "this server needs the token that `fewset serve` printed: open the address that it printed, or "
             "send the header Authorization: Bearer TOKEN",
@@ -168,66 +163,48 @@ def check_token(headers: Headers, scope: Scope, token: str | None) -> bool:
     return False
 
 
-class _Body:
-    """What a client sends, counted while it comes."""
+def limited(receive: Receive, headers: Headers, limits: Limits) -> Receive:
+    """What a client sends, as long as it is neither too much nor too slow."""
+    form = headers.get("content-type", "").lower().startswith("multipart/form-data")
+    most = limits.form if form else limits.body
+    received, started, whole = 0, 0.0, False
 
-    def __init__(self, guard: Guard, receive: Receive) -> None:
-        self.guard, self.source, self.received = guard, receive, 0
-        self.deadline: float | None = None
-        self.whole = False
-        self.refusal: Refusal | None = None
+    def check(size: int) -> None:
+        if size > most:
+            raise _refusal(413, f"more than {most} bytes at once; send fewer photos at a time")
 
-    def check_announced(self, length: str | None) -> None:
-        if length is not None and not (length.isascii() and length.isdigit()):
-            raise Refusal(400, f"the Content-Length is {length[:100]!r}, expected a number of bytes")
-        self._check(int(length or 0))
-
-    async def receive(self) -> Message:
-        """The next part. A refusal is kept: frameworks make errors of their own of what is raised here."""
-        if self.whole:  # what comes now is that the client has gone
-            return await self.source()
+    async def receive_next() -> Message:
+        nonlocal received, started, whole
+        if whole:  # what comes now is that the client has gone
+            return await receive()
+        now = asyncio.get_running_loop().time()
+        started = started or now
         try:
-            return await self._next()
-        except Refusal as refusal:
-            self.refusal = refusal
-            raise
-
-    async def _next(self) -> Message:
-        limits, clock = self.guard.limits, asyncio.get_running_loop().time
-        self.deadline = self.deadline or clock() + limits.time
-        try:
-            message = await asyncio.wait_for(self.source(), min(limits.pause, self.deadline - clock()))
+            left = started + limits.patience + received / limits.rate - now
+            message = await asyncio.wait_for(receive(), left)
         except TimeoutError:
-            raise Refusal(408, "the body of the request came too slowly") from None
-        if message["type"] == "http.request":
-            size = len(message.get("body", b""))
-            self._check(self.received + size)
-            self.guard.take(size)
-            self.received += size
-            self.whole = not message.get("more_body", False)
+            raise _refusal(408, "the body of the request came too slowly") from None
+        received += len(message.get("body", b""))
+        check(received)
+        whole = not message.get("more_body", False)
         return message
 
-    def _check(self, size: int) -> None:
-        if size > self.guard.limits.body:
-            raise Refusal(
-                413, f"more than {self.guard.limits.body} bytes at once; send fewer photos at a time"
-            )
+    check(int(headers.get("content-length", "0")))
+    return receive_next
+
+
+def _refusal(status: int, reason: str) -> HTTPException:
+    return HTTPException(status, reason, _LAST)
 
 
 def _host_name(host: str) -> str | None:
     """The name in a Host header, lower case, without its port and brackets; None where it is malformed."""
-    try:
-        parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018 - raises where it is not a number
-    except ValueError:
-        return None
-    if parts.path or parts.query or parts.fragment or "@" in parts.netloc:
-        return None
-    return parts.hostname
+    found = _HOST.fullmatch(host.lower())
+    return found and (found[1] or found[2])
 
 
 def _is_address(name: str, own: str) -> bool:
-    """Whether this is a number, no name that somebody could let point here; on loopback, one of loopback."""
+    """Whether this is an IP address, which nobody can let point here; on loopback, one of loopback."""
     try:
         address = ip_address(name)
     except ValueError:
@@ -249,72 +226,22 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _given_tokens(headers: Headers) -> list[str]:
-    """From the cookie, or from Authorization: Bearer, or Basic, where it is the password (Label Studio)."""
-    found = []
-    try:
-        cookie = SimpleCookie(headers.only("cookie") or "").get(COOKIE)
-    except CookieError:
-        cookie = None
-    if cookie is not None:
-        found.append(cookie.value)
-    kind, _, given = (headers.only("authorization") or "").partition(" ")
-    if kind.lower() == "bearer":
-        found.append(given.strip())
-    elif kind.lower() == "basic":
-        with suppress(binascii.Error, ValueError):
-            found.append(base64.b64decode(given, validate=True).decode("latin-1").partition(":")[2])
-    return found
+def cookie_name(scope: Scope) -> str:
+    """The name of the cookie that holds the token of the server that was asked."""
+    _, port = scope.get("server") or ("", None)
+    return f"{COOKIE}_{port}"
 
 
 def _same(given: str, token: str) -> bool:
     return secrets.compare_digest(given.encode(), token.encode())
 
 
-def _extra_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
+def _with_headers(scope: Scope, send: Send) -> Send:
     kept = "no-cache" if scope["path"].startswith("/static/") else "no-store"
-    headers = {**_HEADERS, "cache-control": kept}
-    return [(name.encode(), value.encode()) for name, value in headers.items()]
 
-
-class _Answer:
-    """What is sent back, with the headers that all answers have."""
-
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self.scope, self.sink, self.started = scope, send, False
-
-    def send_unless(self, body: _Body) -> Send:
-        """Sends what the application says, unless the body was refused before it said anything."""
-
-        async def send(message: Message) -> None:
-            if self.started or body.refusal is None:
-                await self.send(message)
-
-        return send
-
-    async def send(self, message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
-            message["headers"] = [*message.get("headers", ()), *_extra_headers(self.scope)]
-        await self.sink(message)
+            MutableHeaders(scope=message).update({**_HEADERS, "cache-control": kept})
+        await send(message)
 
-    async def redirect(self, token: str) -> None:
-        """To the page, without the token in its address; the browser keeps it as a cookie."""
-        cookie = f"{COOKIE}={token}; HttpOnly; SameSite=Lax; Path=/"
-        await self._whole(303, b"", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
-
-    async def refuse(self, refusal: Refusal) -> None:
-        """What the client still wants to send is not read, so that the connection is of no more use."""
-        if self.started:
-            return
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        if refusal.status == 401:
-            headers.append((b"www-authenticate", b'Basic realm="fewset", charset="UTF-8"'))
-        if refusal.status == 503:
-            headers.append((b"retry-after", b"5"))
-        await self._whole(refusal.status, json.dumps({"detail": str(refusal)}).encode(), headers)
-
-    async def _whole(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-        length = (b"content-length", str(len(body)).encode())
-        await self.send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-        await self.send({"type": "http.response.body", "body": body})
+    return send_with_headers

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Response, UploadFile
+from fastapi import APIRouter, File, Form, Query, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.datastructures import UploadFile as UploadedFile  # what really comes
 
+from fewset.classify.export.browser_runtime import has_runtime
 from fewset.classify.photo_rows import PhotoRow
 from fewset.classify.photos import Photo
 from fewset.classify.web import payloads
@@ -34,6 +35,7 @@ _PROBLEMS = {
     408: "The request came too slowly.",
     413: "The request is too large.",
     421: "The Host is not this server's.",
+    507: "There is no room for the upload on the server's disk.",
     503: "Too much is waiting; come again in a few seconds.",
 }
 Responses = dict[int | str, dict[str, Any]]
@@ -50,6 +52,14 @@ Photos = Annotated[
         description="Photos: JPEG, PNG, WebP, TIFF, GIF, BMP, AVIF; HEIC by an extra.",
         min_length=1,
         max_length=MOST_PHOTOS,
+    ),
+]
+Patience = Annotated[
+    float | None,
+    Query(
+        ge=0,
+        le=10,
+        description="Seconds to wait while the classifier is learning; by default, until it has learned.",
     ),
 ]
 
@@ -82,20 +92,26 @@ class Interface:
         get("/picture", self.picture, tags=["look"])
         get("/downloads/{name}", self.download, response_class=Response, responses=_FILE, tags=["take away"])
 
-    def state(self) -> payloads.State:
+    def state(self, patience: Patience = None) -> payloads.State:
         """The classes, their photos, and how far to trust the classifier that was learned from them."""
-        moment = self.bench.moment()
+        moment = self._moment(patience)
         return payloads.State(
             revision=moment.revision,
             encoder=self.bench.stamp.id,
             head=self.bench.head,
             classes=payloads.classes_shown(moment),
             share=moment.album.share,
+            usual_share=self.bench.usual_share,
             can_reject=payloads.can_reject(moment),
             trust=payloads.trust_shown(moment),
+            learning=moment.learning,
             undo=moment.undo,
             waiting=self.queue.waiting,
-            downloads=[payloads.DownloadShown(name=name, title=title(name)) for name in DOWNLOADS],
+            downloads=[
+                payloads.DownloadShown(name=name, title=title(name))
+                for name in DOWNLOADS
+                if name != "web" or has_runtime()
+            ],
         )
 
     async def add_photos(
@@ -175,9 +191,9 @@ class Interface:
         ]
         return payloads.Answers(revision=moment.revision, answers=shown)
 
-    def tried(self) -> payloads.Answers:
-        """The photos that were kept, as they are classified now."""
-        moment = self.bench.moment()
+    def tried(self, patience: Patience = None) -> payloads.Answers:
+        """The photos that were kept, as they are classified now; without a label while it is learning."""
+        moment = self._moment(patience)
         shown = [
             payloads.answer_shown(moment, answer, photo.number)
             for photo, answer in zip(moment.tried, moment.tried_answers(), strict=True)
@@ -206,6 +222,9 @@ class Interface:
         file, data = packed(name, self.bench.moment())
         headers = {"content-disposition": f'attachment; filename="{file}"'}
         return Response(data, media_type="application/octet-stream", headers=headers)
+
+    def _moment(self, patience: float | None) -> Moment:
+        return self.bench.moment() if patience is None else self.bench.soon(patience)
 
     async def embedded(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
         """The rows of photos, at least one of which can be read."""

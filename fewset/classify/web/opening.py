@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fewset.classify.file import load_classifier
+from fewset.classify.heads import find_classifier_head
 from fewset.classify.learned import EncoderStamp
 from fewset.classify.transformer import chosen_encoder, encoder_of
 from fewset.classify.web.embedding_queue import EmbeddingQueue
@@ -20,5 +21,6 @@ def open_workbench(
         found = chosen_encoder(encoder or "auto", device)
         return Workbench(EncoderStamp(found.id, found.digest)), EmbeddingQueue(found)
     learned, share = load_classifier(path)
+    find_classifier_head(learned.head)  # unknown without its plugin: say so now, not after the first change
     found = encoder_of(learned, encoder, device)
     return Workbench.opened(learned, EncoderStamp(found.id, found.digest), share), EmbeddingQueue(found)

@@ -104,8 +104,12 @@ class State(BaseModel):
     head: str
     classes: list[ClassShown]
     share: float | None
+    usual_share: float = Field(description="The share to set when a photo may be none of these again.")
     can_reject: bool = Field(description="Whether it can be told that a photo is none of these.")
-    trust: TrustShown | None = Field(description="null as long as fewer than two classes have photos.")
+    trust: TrustShown | None = Field(
+        description="null as long as fewer than two classes have photos, and while it is learning."
+    )
+    learning: bool = Field(description="Whether the classifier is still learning from the last change.")
     undo: str | None
     waiting: int = Field(description="Photos that are being embedded.")
     downloads: list[DownloadShown]
@@ -216,7 +220,8 @@ def answer_shown(moment: Moment, answer: Answer, number: int | None = None) -> A
         nearest = moment.album.photos[answer.nearest]
         reason = Reason(number=nearest.number, name=nearest.row.name, label=nearest.label)
     if number is not None:
-        taught = next((photo.label for photo in moment.album.photos if photo.number == number), None)
+        kept = moment.album.by_number.get(number)
+        taught = kept.label if kept else None
     label = str(answer.top[0][0]) if answer.top else None
     return AnswerShown(
         number=number,

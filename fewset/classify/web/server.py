@@ -3,31 +3,35 @@
 import errno
 import json
 import secrets
+import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
-import h11
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
+from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fewset import __version__
+from fewset.classify.web.autosave import Autosave
 from fewset.classify.web.embedding_queue import EmbeddingQueue, QueueFull
 from fewset.classify.web.guard import Guard, Limits, is_loopback
 from fewset.classify.web.interface import Interface
-from fewset.classify.web.label_studio import LabelStudio
 from fewset.classify.web.workbench import Workbench
 from fewset.runtime.errors import UserError
 from fewset.runtime.names import shortened
 
 PAGE = Path(__file__).parent / "page"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-HEADERS_SECONDS = 15.0
-"""Within which a client that is connected must have asked for something."""
+_MOST_CONNECTIONS = 1000
 
 
 def application(
@@ -37,7 +41,7 @@ def application(
     host: str = "127.0.0.1",
     token: str | None = None,
     limits: Limits | None = None,
-    label_studio: str | None = None,
+    allowed_hosts: Iterable[str] = (),
 ) -> Guard:
     """Everything that the server answers, behind its guard."""
     app = FastAPI(
@@ -47,14 +51,13 @@ def application(
         docs_url=None,  # FastAPI's own pages load scripts from other hosts
         redoc_url=None,
     )
-    interface = Interface(bench, queue)
-    app.include_router(interface.router)
-    app.include_router(LabelStudio(interface, label_studio).router)
+    app.include_router(Interface(bench, queue).router)
     _add_page(app)
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(QueueFull, _queue_full)
+    app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _not_as_described)
-    return Guard(app, host=host, token=token, limits=limits or Limits())
+    return Guard(app, host=host, token=token, limits=limits or Limits(), allowed_hosts=allowed_hosts)
 
 
 def _add_page(app: FastAPI) -> None:
@@ -81,6 +84,16 @@ async def _queue_full(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": f"{error}; come again in a few seconds"}, 503, {"retry-after": "5"})
 
 
+async def _http_error(request: Request, error: Exception) -> Response:
+    """FastAPI says only that a body could not be parsed, also where it found no room for it on the disk."""
+    assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, OSError):
+        reason = error.__cause__.strerror or str(error.__cause__)
+        detail = f"the upload cannot be kept in {gettempdir()}: {reason}; make room there, or set TMPDIR"
+        return JSONResponse({"detail": detail}, 507, {"connection": "close"})
+    return await http_exception_handler(request, error)
+
+
 async def _not_as_described(_: Request, error: Exception) -> Response:
     """What is wrong and where, without what was sent: that may be no JSON, or no text at all."""
     problems = [{key: problem[key] for key in ("type", "loc", "msg")} for problem in error.errors()]  # type: ignore[attr-defined]
@@ -88,21 +101,19 @@ async def _not_as_described(_: Request, error: Exception) -> Response:
 
 
 class _Protocol(H11Protocol):
-    """HTTP as uvicorn speaks it; who connects and does not ask, or asks without end, is sent away."""
+    """HTTP as uvicorn speaks it. When there are too many connections, an idle one makes room for the next."""
 
     def connection_made(self, transport: Any) -> None:
+        if self.limit_concurrency and len(self.connections) >= self.limit_concurrency - 1:
+            idle = (other for other in self.connections if isinstance(other, _Protocol) and other.is_idle)
+            for other in islice(idle, 1):
+                other.transport.close()
         super().connection_made(transport)
-        self._watch(object())
 
-    def _watch(self, before: object) -> None:
-        """Look again every few seconds: between two looks a new request must have begun, or go on."""
-        if self.transport.is_closing():
-            return
-        silent = self.conn.their_state is h11.IDLE
-        if silent and before is self.cycle:
-            self.transport.close()
-            return
-        self.loop.call_later(HEADERS_SECONDS, self._watch, self.cycle if silent else object())
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has come that is still to be answered."""
+        return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
 
 
 def run(
@@ -112,32 +123,56 @@ def run(
     host: str,
     port: int,
     ready: Callable[[str], None],
-    label_studio: str | None = None,
+    allowed_hosts: Iterable[str] = (),
+    saved: Path,
 ) -> None:
-    """Serve until Ctrl-C. `ready` is told the address, with a token where others can reach it."""
+    """Serve until a signal, and save the work to the file `saved` by and by.
+
+    `ready` is given the address, with a token where others can reach it.
+    """
     listening = _listen(host, port)
-    token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    server = http_server(application(bench, queue, host=host, token=token, label_studio=label_studio))
+    allowed = list(allowed_hosts)
+    token = None if is_loopback(host) and not allowed else secrets.token_urlsafe(24)
+    server = http_server(application(bench, queue, host=host, token=token, allowed_hosts=allowed))
+    # uvicorn sends the signal that stopped it once more; the default action would end the process at once.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
     ready(_address(host, listening.getsockname()[1], token))
     try:
-        server.run(sockets=[listening])
+        with Autosave(bench, saved):
+            server.run(sockets=[listening])
     finally:
         queue.close()
 
 
 def http_server(app: Guard) -> uvicorn.Server:
-    """uvicorn, which says nothing but warnings, and believes no header about who is asking."""
+    """uvicorn, which logs nothing but errors, and believes no header about who is asking."""
+    most = most_connections()
     return uvicorn.Server(
         uvicorn.Config(
             app,
             http=_Protocol,
             ws="none",
-            log_level="warning",
+            limit_concurrency=most,
+            # asyncio accepts three times as many before the first of them can close an idle connection.
+            backlog=max(1, most // 2),
+            timeout_graceful_shutdown=5,
+            log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,
         )
     )
+
+
+def most_connections() -> int:
+    """How many clients may be connected: a quarter of the files that the process may open."""
+    try:
+        from resource import RLIMIT_NOFILE, getrlimit
+    except ImportError:  # Windows has no such limit
+        return _MOST_CONNECTIONS
+    return min(_MOST_CONNECTIONS, getrlimit(RLIMIT_NOFILE)[0] // 4)
 
 
 def _listen(host: str, port: int) -> socket.socket:

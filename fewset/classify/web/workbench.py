@@ -2,9 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, islice
-from threading import Lock
+from threading import Lock, Thread
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from fewset.classify.answering import answered
@@ -12,7 +15,7 @@ from fewset.classify.answers import Answer, unreadable
 from fewset.classify.background import Background
 from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow
-from fewset.classify.support import Support
+from fewset.classify.rejection import SHARE
 from fewset.classify.web.album import Album, NumberedPhoto, album_of, in_words
 from fewset.runtime.errors import UserError
 
@@ -21,6 +24,8 @@ MOST_STEPS = 100
 MOST_TRIED = 1000
 """Photos that were tried and are kept; the oldest are forgotten."""
 TOP = 3
+LONGEST_PAUSE = 2.0
+"""Seconds without a change, at most, before another thread learns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,8 @@ class Moment:
     tried: tuple[NumberedPhoto, ...]
     undo: str | None
     """What would be undone."""
+    learning: bool = False
+    """Whether `learned` is still to come."""
 
     def answers(self, rows: Sequence[PhotoRow], top: int = TOP) -> list[Answer]:
         """What the classifier says of photos."""
@@ -63,6 +70,8 @@ class Workbench:
     def __init__(self, stamp: EncoderStamp, head: str = "auto", background: Background | None = None) -> None:
         self.stamp, self.head, self.background = stamp, head, background
         self._album = Album()
+        self.usual_share = SHARE
+        """The last share that was not None: what turning "none of these" on again sets."""
         self._learned: Learned | None = None
         self._learned_from = self._album.photos
         self._steps: deque[_Step] = deque(maxlen=MOST_STEPS)
@@ -70,12 +79,14 @@ class Workbench:
         self._numbers = count()
         self._revision = 0
         self._changing, self._learning = Lock(), Lock()
+        self._coming: Future[None] | None = None  # done when a thread has learned
+        self._seconds = 0.0  # that learning took the last time
 
     @classmethod
     def opened(cls, learned: Learned, stamp: EncoderStamp, share: float | None) -> "Workbench":
         """With the photos of a classifier, which answers as it did until they change."""
         bench = cls(stamp, learned.head, learned.background)
-        bench._album = album_of(learned.support, share)
+        bench._put(album_of(learned.support, share))
         bench._numbers = count(len(learned.support))
         if learned.support.classes.dtype.kind == "U":  # numbers became texts, in another order
             # The encoder is the same, but it may have moved since the file was written.
@@ -141,30 +152,74 @@ class Workbench:
 
     def thumbnail(self, number: int) -> bytes:
         """The small JPEG of any photo that is here."""
-        for photo in self._album.photos:
-            if photo.number == number:
-                return photo.row.thumbnail
-        return self._row(number).thumbnail
+        photo = self._album.by_number.get(number)
+        return photo.row.thumbnail if photo else self._row(number).thumbnail
 
     def moment(self) -> Moment:
         """Everything as it is now; learns first, when photos or labels have changed."""
         with self._learning:
+            moment = self._snapshot()
+            if not moment.learning:
+                return moment
+            started = monotonic()
+            support = moment.album.support()
+            learned = None
+            if support is not None:
+                learned = learn(self.head, support, self.stamp, self.background)
             with self._changing:
-                album, tried, revision = self._album, dict(self._tried), self._revision
-                undo = self._steps[-1].what if self._steps else None
-            if album.photos is not self._learned_from:
-                support = album.support()
-                self._learned = self._learn(support) if support is not None else None
-                self._learned_from = album.photos
-            shown = tuple(NumberedPhoto(number, row) for number, row in tried.items())
-            return Moment(revision, album, self._learned, shown, undo)
+                self._learned, self._learned_from = learned, moment.album.photos
+            self._seconds = monotonic() - started
+            return replace(moment, learned=learned, learning=False)
 
-    def _learn(self, support: Support) -> Learned:
-        return learn(self.head, support, self.stamp, self.background)
+    def soon(self, patience: float) -> Moment:
+        """Everything as it is now, after `patience` seconds at most: another thread learns, if need be."""
+        coming = self._start_learning()
+        if coming is not None:
+            with suppress(TimeoutError):
+                coming.result(patience)
+        return self._snapshot()
+
+    def _start_learning(self) -> "Future[None] | None":
+        with self._changing:
+            if self._album.photos is self._learned_from:
+                return None
+            coming = self._coming
+            if coming is None:
+                coming = self._coming = Future()
+                Thread(target=self._learn_after_a_pause, args=(coming,), name="learn", daemon=True).start()
+            elif coming.done():  # it failed: the caller hears of it, and the next one starts again
+                self._coming = None
+            return coming
+
+    def _learn_after_a_pause(self, coming: "Future[None]") -> None:
+        """Learn once for many changes that follow each other; the pause is longer where learning is slow."""
+        try:
+            album = None
+            while album is not self._album:
+                album = self._album
+                sleep(min(LONGEST_PAUSE, self._seconds / 5))
+            self.moment()
+        except Exception as error:
+            coming.set_exception(error)
+            return
+        with self._changing:
+            self._coming = None
+        coming.set_result(None)
+
+    def _snapshot(self) -> Moment:
+        with self._changing:
+            undo = self._steps[-1].what if self._steps else None
+            tried = tuple(NumberedPhoto(number, row) for number, row in self._tried.items())
+            learning = self._album.photos is not self._learned_from
+            return Moment(
+                self._revision, self._album, None if learning else self._learned, tried, undo, learning
+            )
 
     def _put(self, album: Album) -> None:
         self._album = album
         self._revision += 1
+        if album.share is not None:
+            self.usual_share = album.share
 
     def _row(self, number: int) -> PhotoRow:
         row = self._tried.get(number)

@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Float32
 
 from fewset.data.features.hdf5_heaps import check_heaps
-from fewset.runtime.arrays import array_in, read_header
+from fewset.runtime.arrays import array_in, check_unpacked, read_header
 from fewset.runtime.errors import UserError
 from fewset.runtime.files import replacing
 from fewset.runtime.zips import open_member, open_zip
 
 _HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 SUFFIXES = (*_HDF5_SUFFIXES, ".npz")
-_LARGEST_COLUMN = 2**30
+_LARGEST_COLUMN = 2**28
 _LARGEST_CHUNK = 2**26
 _PACKED, _SMALL = 1100, 2**20  # no compression is better than about 1,000 to 1; nor is a small array a danger
 _DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, MemoryError)
@@ -47,6 +47,7 @@ class _Hdf5:
             stored = dataset.id.get_storage_size()
             if dataset.nbytes > _PACKED * stored + _SMALL:
                 raise ValueError(f"it claims {dataset.nbytes:,} bytes, the file has {stored:,} of them")
+            check_unpacked(dataset.nbytes, self.path.stat().st_size)
             piece = prod(dataset.chunks or ()) * dataset.dtype.itemsize  # which is read as a whole
             if dataset.chunks and piece > max(2 * dataset.nbytes, _LARGEST_CHUNK):
                 raise ValueError(f"it has {dataset.nbytes:,} bytes in pieces of {piece:,}")
@@ -99,9 +100,8 @@ class _Npz:
             return array.astype(str) if array.dtype.kind == "S" else array
 
     def pieces(self, key: str, rows: int, chunk: int) -> Iterator[np.ndarray]:
-        with open_member(self.archive, f"{key}.npy") as member:
-            with _reading(self.path, repr(key)):
-                shape, by_column, dtype = read_header(member)
+        with _reading(self.path, repr(key)), open_member(self.archive, f"{key}.npy") as member:
+            shape, by_column, dtype = read_header(member)
             if by_column:
                 raise UserError(
                     f"{self.path}: {key!r} is stored column by column; save numpy.ascontiguousarray of it"
@@ -109,11 +109,12 @@ class _Npz:
             width = dtype.itemsize * prod(shape[1:])
             for first in range(0, rows, chunk):
                 count = min(chunk, rows - first)
-                with _reading(self.path, repr(key)):
-                    data = member.read(count * width)
-                    if len(data) < count * width:
-                        raise EOFError(f"it ends before row {first + count}")
+                data = member.read(count * width)
+                if len(data) < count * width:
+                    raise EOFError(f"it ends before row {first + count}")
                 yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+            while member.read(2**20):  # the checksum, which comes at the end, is of all rows
+                pass
 
 
 ArrayFile = _Hdf5 | _Npz
@@ -188,6 +189,8 @@ def _write_npz(
 def _reading(path: Path, what: str) -> Iterator[None]:
     try:
         yield
+    except UserError:
+        raise
     except _DAMAGE as error:
         raise UserError(
             f"{path}: {what} cannot be read ({error}); the file is damaged or not of its kind, get it again"

@@ -70,7 +70,7 @@ class _Part(NamedTuple):
     key: str
     """The key of the features."""
     dim: int
-    labels: Shaped[np.ndarray, "rows"]
+    labels: Shaped[np.ndarray, " rows"]
     columns: Columns
 
 
@@ -202,7 +202,7 @@ def _json(path: Path) -> Columns:
         ) from error
 
 
-def _names(values: Shaped[np.ndarray, "classes"], columns: Columns, source: Path) -> list[str]:
+def _names(values: Shaped[np.ndarray, " classes"], columns: Columns, source: Path) -> list[str]:
     """A name for each label that occurs."""
     for key in ("class_names", "label_names"):
         if key in columns and values.dtype.kind != "U":
@@ -216,12 +216,12 @@ def _names(values: Shaped[np.ndarray, "classes"], columns: Columns, source: Path
 
 
 def _class_split(
-    values: Shaped[np.ndarray, "classes"],
-    labels: Int64[np.ndarray, "rows"],
+    values: Shaped[np.ndarray, " classes"],
+    labels: Int64[np.ndarray, " rows"],
     names: Sequence[str],
     columns: Columns,
     source: Path,
-) -> tuple[Bool[np.ndarray, "classes"], Int64[np.ndarray, "classes"]]:
+) -> tuple[Bool[np.ndarray, " classes"], Int64[np.ndarray, " classes"]]:
     """Whether each class is unseen, and its setup."""
     setups = np.zeros(len(values), dtype=np.int64)
     if "split" in columns:
@@ -255,13 +255,13 @@ def _class_split(
 
 def _words(
     column: np.ndarray, words: Mapping[str, int], length: int, key: str, source: Path
-) -> Int64[np.ndarray, "n"]:
+) -> Int64[np.ndarray, " n"]:
     """A column of words, or of 0 and 1, as numbers 0 and 1."""
     if column.shape != (length,):
         raise UserError(f"{source}: {key!r} is of shape {column.shape}, expected {length} values")
     if column.dtype.kind == "b":
         column = column.astype(np.int64)
-    found, inverse = np.unique(column.astype(str), return_inverse=True)
+    found, inverse = np.unique(column, return_inverse=True)
     for value in found:
         if str(value) not in words:
             raise UserError(f"{source}: {key!r} holds {str(value)!r}, expected one of {', '.join(words)}")
@@ -269,8 +269,8 @@ def _words(
 
 
 def query_roles(
-    labels: Int64[np.ndarray, "rows"], names: Sequence[str], share: float = HELD_OUT, seed: int = 0
-) -> Int64[np.ndarray, "rows"]:
+    labels: Int64[np.ndarray, " rows"], names: Sequence[str], share: float = HELD_OUT, seed: int = 0
+) -> Int64[np.ndarray, " rows"]:
     """The role of each row: of each class a share at random become queries, at least one, never all."""
     counts = np.bincount(labels)
     if counts.min() < 2:

@@ -99,7 +99,7 @@ class FeatureTable:
             f"{len(self.unseen) - unseen} seen and {unseen} unseen classes)"
         )
 
-    def classes(self, split: Split, setup: Setup | None = None) -> Int64[np.ndarray, "chosen"]:
+    def classes(self, split: Split, setup: Setup | None = None) -> Int64[np.ndarray, " chosen"]:
         """The classes that are seen or unseen; of one setup of the benchmark where it is given."""
         refuse_unknown("class split", split, ("seen", "unseen"))
         chosen = self.unseen == (split == "unseen")
@@ -113,20 +113,20 @@ class FeatureTable:
             )
         return np.flatnonzero(chosen)
 
-    def rows(self, classes: Int[np.ndarray, "chosen"], role: Role) -> Int64[np.ndarray, "selected"]:
+    def rows(self, classes: Int[np.ndarray, " chosen"], role: Role) -> Int64[np.ndarray, " selected"]:
         """The rows of these classes in a role, in the order of the file."""
         return np.flatnonzero(np.isin(self.labels, classes) & (self.roles == ROLES.index(role)))
 
     def places(
-        self, classes: Int[np.ndarray, "chosen"], rows: Int[np.ndarray, "n"]
-    ) -> Int64[np.ndarray, "n"]:
+        self, classes: Int[np.ndarray, " chosen"], rows: Int[np.ndarray, " n"]
+    ) -> Int64[np.ndarray, " n"]:
         """The place of each row's class among these classes."""
         places = np.full(len(self.class_names), -1)
         places[classes] = np.arange(len(classes))
         found: np.ndarray = places[self.labels[rows]]
         return found
 
-    def read(self, rows: Int[np.ndarray, "n"]) -> Float32[np.ndarray, "n dim"]:
+    def read(self, rows: Int[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:
         """The features of these rows, one read for each run of consecutive rows."""
         result = np.empty((len(rows), self.dim), dtype="<f4")
         if not len(rows):
@@ -150,15 +150,15 @@ class FeatureTable:
         return result
 
     def chunks(
-        self, rows: Int[np.ndarray, "n"], chunk: int | None = None
-    ) -> Iterator[tuple[Int[np.ndarray, "m"], Float32[np.ndarray, "m dim"]]]:
+        self, rows: Int[np.ndarray, " n"], chunk: int | None = None
+    ) -> Iterator[tuple[Int[np.ndarray, " m"], Float32[np.ndarray, "m dim"]]]:
         """These rows with their features, at most `chunk` at a time (by default 8 MB)."""
         chunk = chunk or max(1, _CHUNK_NUMBERS // self.dim)
         for first in range(0, len(rows), chunk):
             part = rows[first : first + chunk]
             yield part, self.read(part)
 
-    def draw(self, classes: Int[np.ndarray, "N"], shot: int, seed: int) -> Int64[np.ndarray, "N shot"]:
+    def draw(self, classes: Int[np.ndarray, " N"], shot: int, seed: int) -> Int64[np.ndarray, "N shot"]:
         """Rows of `shot` training items of each class: a pure function of the table and the seed.
 
         Each row has its random place in its class, so fewer shots of one seed are the first of the more, and
@@ -181,8 +181,8 @@ class FeatureTable:
 
 
 def random_order(
-    labels: Int[np.ndarray, "all"], seed: int, rows: Int[np.ndarray, "n"]
-) -> tuple[Int64[np.ndarray, "n"], Int64[np.ndarray, "n"]]:
+    labels: Int[np.ndarray, "all"], seed: int, rows: Int[np.ndarray, " n"]
+) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " n"]]:
     """`rows` by class, at random within each class, and the place (0, 1, …) that each has in its class.
 
     The order of two rows depends on the seed alone, not on which others are there.
@@ -198,11 +198,11 @@ def write_features(
     pieces: Iterable[Float32[np.ndarray, "_ dim"]],
     *,
     dim: int,
-    labels: Int[np.ndarray, "rows"],
-    roles: Int[np.ndarray, "rows"],
+    labels: Int[np.ndarray, " rows"],
+    roles: Int[np.ndarray, " rows"],
     class_names: Sequence[str],
-    unseen: Bool[np.ndarray, "classes"],
-    setups: Int[np.ndarray, "classes"],
+    unseen: Bool[np.ndarray, " classes"],
+    setups: Int[np.ndarray, " classes"],
     source: str,
     source_key: str = "",
     command: str,
@@ -273,7 +273,7 @@ def _open(path: Path) -> FeatureTable:
         with open_file(path / "rows.npy") as file:
             rows = read_array(file)
         offset = _check(path, manifest, rows)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
         raise LAYOUT.damaged(path, f"its arrays are not those of a table ({error})", manifest) from error
     return FeatureTable(
         name=path.resolve().name,

@@ -188,19 +188,27 @@ def rotate(images: Shaped[Tensor, "B 3 S S"], turns: Int[Tensor, " B"]) -> Shape
     return turned
 
 
+def random_crop(
+    images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator
+) -> Shaped[Tensor, "B 3 {size} {size}"]:
+    """A random window of each image."""
+    rows, columns = images.shape[2:]
+    if min(rows, columns) < size:
+        return center_crop(images, size)  # says what is wrong
+    slack = torch.tensor([rows - size, columns - size]).repeat(len(images), 1)
+    top, left = _offset(slack, generator).unbind(dim=1)
+    windows = images.unfold(2, size, 1).unfold(3, size, 1)
+    return windows[torch.arange(len(images)), :, top, left]
+
+
 def random_pad_crop(
     images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator
 ) -> Shaped[Tensor, "B 3 {size} {size}"]:
     """A window of each image after black margins of 8 pixels (at 84; in proportion at other sizes)."""
     margin = round(size * 8 / 84)
-    padded = F.pad(images, (margin, margin, margin, margin))
-    rows, columns = padded.shape[2:]
-    if min(rows, columns) < size:
+    if min(images.shape[2:]) + 2 * margin < size:
         return center_crop(images, size)  # says what is wrong
-    slack = torch.tensor([rows - size, columns - size]).repeat(len(images), 1)
-    top, left = _offset(slack, generator).unbind(dim=1)
-    windows = padded.unfold(2, size, 1).unfold(3, size, 1)
-    return windows[torch.arange(len(images)), :, top, left]
+    return random_crop(F.pad(images, (margin, margin, margin, margin)), size, generator)
 
 
 def _uniform(low: float, high: float, shape: tuple[int, ...], generator: Generator) -> Float[Tensor, "..."]:
@@ -216,5 +224,6 @@ STEPS: dict[str, Callable[..., Tensor]] = {
     "resized_crop": random_resized_crop,
     "color_jitter": random_color_jitter,
     "flip": random_flip,
+    "crop": random_crop,
     "pad_crop": random_pad_crop,
 }

@@ -58,7 +58,7 @@ def check_sheet(path: Path) -> None:
         raise UserError(f"{path} exists and is no contact sheet; choose another name")
 
 
-def _spread(values: Int[np.ndarray, "values"], count: int) -> list[int]:
+def _spread(values: Int[np.ndarray, " values"], count: int) -> list[int]:
     """At most `count` of the values, at even distances, from the first to the last."""
     places = np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(int)
     return [int(value) for value in values[places]]

@@ -42,6 +42,11 @@ def is_image(beginning: bytes) -> bool:
     return beginning.startswith(_BEGINNINGS) or packed
 
 
+def pictures(pixels: UInt8[np.ndarray, "n height width 3"]) -> list[Image.Image]:
+    """Stored images as encoders take them."""
+    return [Image.fromarray(each) for each in pixels]
+
+
 class BadImage(Exception):  # noqa: N818 - it is the image that is bad; the program goes on
     """An image that cannot be decoded; the text is the reason."""
 

@@ -139,7 +139,7 @@ def _with_splits(entries: Sequence[Entry], seed: int, shares: tuple[int, int, in
     return entries
 
 
-def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray, "items"] | None]:
+def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray, " items"] | None]:
     """Names, and a number into them for each item, or None for a source that has no such names."""
     given = [value for value in values if value is not None]
     if len(given) < len(values):

@@ -87,7 +87,7 @@ def _check(sets: Sequence[ImageSet], name: str) -> None:
             )
 
 
-def _domains(sets: Sequence[ImageSet]) -> tuple[list[str], Int64[np.ndarray, "items"]]:
+def _domains(sets: Sequence[ImageSet]) -> tuple[list[str], Int64[np.ndarray, " items"]]:
     """The names of all domains, and that of each item: its set, or a domain of its set."""
     names: list[str] = []
     numbers = []
@@ -105,8 +105,8 @@ def _domains(sets: Sequence[ImageSet]) -> tuple[list[str], Int64[np.ndarray, "it
 
 
 def _origins(
-    sets: Sequence[ImageSet], starts: Int64[np.ndarray, "sets"]
-) -> Int64[np.ndarray, "items"] | None:
+    sets: Sequence[ImageSet], starts: Int64[np.ndarray, " sets"]
+) -> Int64[np.ndarray, " items"] | None:
     """What each item was made from, where some are made from the same: else itself."""
     if all(images.origins is None for images in sets):
         return None

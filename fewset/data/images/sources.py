@@ -13,6 +13,7 @@ from fewset.data.images.decoding import SUFFIXES, is_image
 from fewset.runtime.errors import UserError
 from fewset.runtime.names import one_line
 from fewset.runtime.reading import open_file, read_bytes
+from fewset.runtime.refusals import as_user_error
 from fewset.runtime.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
@@ -107,7 +108,11 @@ def _walk(path: Path) -> Iterator[tuple[str, str]]:
 
     Links are followed, since a set is often a folder of links to the classes of a larger one; but none leads
     to a folder that it lies in, or that another link has led to, so that links in a circle have an end.
+    A folder that cannot be read is an error: otherwise a class would be missing.
     """
+
+    def fail(error: OSError) -> None:
+        raise as_user_error(error) or error
 
     def identity(folder: str) -> tuple[int, int]:
         status = os.stat(folder)  # noqa: PTH116 - os.walk has strings
@@ -115,8 +120,9 @@ def _walk(path: Path) -> Iterator[tuple[str, str]]:
 
     linked: set[tuple[int, int]] = set()
     chains = {str(path): frozenset({identity(str(path))})}  # of each folder to come, itself and those above
-    for folder, folders, names in os.walk(path, followlinks=True):
+    for folder, folders, names in os.walk(path, followlinks=True, onerror=fail):
         chain = chains.pop(folder)
+        folders[:] = [name for name in folders if not _is_hidden(name)]
         for name in sorted(folders):
             inside = os.path.join(folder, name)  # noqa: PTH118
             itself = identity(inside)
@@ -142,10 +148,11 @@ def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
 
 
 def _visible(files: Iterable[str]) -> list[str]:
-    def hidden(file: str) -> bool:
-        return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(file).parts)
+    return sorted({file for file in files if not any(map(_is_hidden, PurePosixPath(file).parts))})
 
-    return sorted({file for file in files if not hidden(file)})
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__MACOSX"
 
 
 def read_image_file(path: Path) -> bytes:

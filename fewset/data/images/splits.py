@@ -14,7 +14,7 @@ _WAY = 5
 
 def split_classes(
     classes: int, seed: int = 0, shares: tuple[int, int, int] = SHARES
-) -> Int64[np.ndarray, "classes"]:
+) -> Int64[np.ndarray, " classes"]:
     """The split of each class, a number into `SPLITS`: at random, in proportion to `shares`.
 
     Val and test get at least five classes each, so that 5-way tasks can be drawn from them, or a third of

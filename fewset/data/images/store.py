@@ -4,6 +4,7 @@
 ``images.npy``     uint8 (items, size, size, 3), opened as a memory map
 ``items.npy``      one row an item: label, split and, where the set has them, domain and origin
 ``manifest.json``  counts, class names, source, digest, format version
+``nearness.json``  which classes are near each other, where that was found out (`fewset data relate`)
 =================  ============================================================================
 
 A set is written as a whole or not at all (`write_store`) and opened read-only (`open_set`). Sets live in
@@ -13,13 +14,14 @@ A set is written as a whole or not at all (`write_store`) and opened read-only (
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
+from fewset.data.images.nearness import Nearness, nearest_classes, read_nearness, write_nearness
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
 from fewset.runtime.arrays import check_numbers, read_array
 from fewset.runtime.errors import UserError, refuse_unknown
@@ -69,7 +71,7 @@ LAYOUT = Layout(
     format=1,
     content=("format", "size", "items", "counts", "class_names", "domain_names", "files"),
     fields=_Fields,
-    generated=("glyphs", "strokes"),
+    generated=("families", "strokes"),
 )
 set_path, list_sets, available_sets = LAYOUT.path, LAYOUT.names, LAYOUT.available
 _ROWS = 1024
@@ -79,21 +81,27 @@ _ROWS = 1024
 class Selection:
     """Items of a set: their rows, and the label of each as a number into `class_names` of the set."""
 
-    rows: Int64[np.ndarray, "selected"]
-    labels: Int64[np.ndarray, "selected"]
+    rows: Int64[np.ndarray, " selected"]
+    labels: Int64[np.ndarray, " selected"]
     class_names: tuple[str, ...]
-    origins: Int64[np.ndarray, "selected"] | None = None
-    domains: Int64[np.ndarray, "selected"] | None = None
+    origins: Int64[np.ndarray, " selected"] | None = None
+    domains: Int64[np.ndarray, " selected"] | None = None
+    nearest: Int64[np.ndarray, "classes others"] | None = None
+    """The other classes of each class of the set, nearest first, where that is known."""
 
     @property
     def index(self) -> ClassIndex:
         """What tasks are drawn from."""
-        return ClassIndex(self.labels, self.class_names, origins=self.origins, domains=self.domains)
+        return ClassIndex(
+            self.labels, self.class_names, origins=self.origins, domains=self.domains, nearest=self.nearest
+        )
 
-    def take(self, places: Int64[np.ndarray, "taken"]) -> "Selection":
+    def take(self, places: Int64[np.ndarray, " taken"]) -> "Selection":
         """Some of these items."""
         origins, domains = (None if part is None else part[places] for part in (self.origins, self.domains))
-        return Selection(self.rows[places], self.labels[places], self.class_names, origins, domains)
+        return replace(
+            self, rows=self.rows[places], labels=self.labels[places], origins=origins, domains=domains
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,19 +111,20 @@ class ImageSet:
     name: str
     path: Path
     images: UInt8[np.ndarray, "items size size 3"]
-    labels: Int64[np.ndarray, "items"]
+    labels: Int64[np.ndarray, " items"]
     """The class of each item, a number into `class_names`."""
     class_names: tuple[str, ...]
-    splits: Int64[np.ndarray, "items"]
+    splits: Int64[np.ndarray, " items"]
     """The split of each item, a number into `SPLITS`."""
-    domains: Int64[np.ndarray, "items"] | None
+    domains: Int64[np.ndarray, " items"] | None
     """The domain of each item, a number into `domain_names`."""
     domain_names: tuple[str, ...]
-    origins: Int64[np.ndarray, "items"] | None
+    origins: Int64[np.ndarray, " items"] | None
     """Items of two domains with the same origin (a photo, the sketches traced from it) must never be in one
     task. Within a domain they may: five sketches of one photo are as many items."""
     digest: str
     manifest: dict[str, Any]
+    nearness: Nearness | None = None
 
     def __repr__(self) -> str:
         items, size = self.images.shape[:2]
@@ -142,8 +151,14 @@ class ImageSet:
             raise UserError(f"{where} has no items; its splits: {self._counts()}; import more classes")
         if domain is not None or self.origins is None or self.domains is None:
             # Origins tie items of different domains together; within one domain they forbid nothing.
-            return Selection(rows, self.labels[rows], self.class_names)
-        return Selection(rows, self.labels[rows], self.class_names, self.origins[rows], self.domains[rows])
+            return Selection(rows, self.labels[rows], self.class_names, nearest=self.nearest)
+        marks = self.origins[rows], self.domains[rows]
+        return Selection(rows, self.labels[rows], self.class_names, *marks, self.nearest)
+
+    @property
+    def nearest(self) -> Int64[np.ndarray, "classes others"] | None:
+        """The other classes of each class, nearest first, where that is known (`fewset data relate`)."""
+        return None if self.nearness is None else self.nearness.table
 
     def _counts(self) -> str:
         return ", ".join(f"{split} {counts['items']}" for split, counts in self.manifest["counts"].items())
@@ -156,7 +171,7 @@ class ImageSet:
 def open_set(name: str | Path) -> ImageSet:
     """Open an image set for reading. Its images stay on disk until they are looked at.
 
-    The sets `glyphs` and `strokes` need no import: they are made by code when they are first opened.
+    The sets `families` and `strokes` need no import: they are made by code when they are first opened.
 
     Args:
         name: The name of an imported set, or the path of its directory (anything with a path separator).
@@ -190,9 +205,9 @@ def open_set(name: str | Path) -> ImageSet:
 
 def _generate(path: Path) -> None:
     """Make a generated set, unless another process does: then wait for it."""
-    from fewset.data.images import glyphs, strokes
+    from fewset.data.images import families, strokes
 
-    write = {"glyphs": glyphs.write_glyphs, "strokes": strokes.write_strokes}[path.name]
+    write = {"families": families.write_families, "strokes": strokes.write_strokes}[path.name]
     with in_turn(path.with_name(f".{path.name}.lock")):
         if not path.exists():
             write(path)
@@ -217,12 +232,13 @@ def write_store(
     path: Path,
     *,
     size: int,
-    labels: Int[np.ndarray, "items"],
+    labels: Int[np.ndarray, " items"],
     class_names: Sequence[str],
-    splits: Int[np.ndarray, "items"],
-    domains: Int[np.ndarray, "items"] | None = None,
+    splits: Int[np.ndarray, " items"],
+    domains: Int[np.ndarray, " items"] | None = None,
     domain_names: Sequence[str] = (),
-    origins: Int[np.ndarray, "items"] | None = None,
+    origins: Int[np.ndarray, " items"] | None = None,
+    groups: Sequence[str] | None = None,
     source: str,
     source_key: str = "",
     command: str | None = None,
@@ -231,7 +247,8 @@ def write_store(
 
     Nothing is left behind when the block ends with an error. `source` says where the images come from,
     `source_key` tells that from other sources, `command` is the command line that makes the set again, for a
-    set that is not generated at first use.
+    set that is not generated at first use. `groups` has the group of each class, where it has one: classes of
+    a group are near each other.
     """
     _check_domains(domain_names)
     columns = {"label": labels, "split": splits, "domain": domains, "origin": origins}
@@ -249,6 +266,7 @@ def write_store(
             items = items[kept]
             used, items["label"] = np.unique(items["label"], return_inverse=True)
             class_names = [class_names[label] for label in used]
+            groups = groups and [groups[label] for label in used]
             draft.images = _keep(draft.images, kept)
         if not len(items):
             raise UserError(f"no image is left for the set {path.name!r}; look at the source: {source}")
@@ -274,7 +292,9 @@ def write_store(
             "class_names": list(class_names),
             "domain_names": list(domain_names),
         }
-        LAYOUT.seal(directory, ("images.npy", "items.npy"), manifest)
+        digest = LAYOUT.seal(directory, ("images.npy", "items.npy"), manifest)
+        if groups is not None:
+            write_nearness(Nearness(digest, "its own groups", nearest_classes(list(groups), None)), directory)
 
 
 def _check_domains(names: Sequence[str]) -> None:
@@ -302,6 +322,7 @@ def _open(path: Path) -> ImageSet:
         origins=columns.get("origin"),
         digest=manifest["digest"],
         manifest=manifest,
+        nearness=read_nearness(path, manifest),
     )
 
 
@@ -340,7 +361,7 @@ def _create(path: Path, items: int, size: int) -> UInt8[np.memmap, "items size s
 
 
 def _keep(
-    images: UInt8[np.memmap, "items size size 3"], kept: Int64[np.ndarray, "kept"]
+    images: UInt8[np.memmap, "items size size 3"], kept: Int64[np.ndarray, " kept"]
 ) -> UInt8[np.memmap, "kept size size 3"]:
     """Only the rows `kept` (in order), moved up within the file: there may be no room for a second one."""
     for first in range(0, len(kept), _ROWS):

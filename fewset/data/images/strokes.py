@@ -96,7 +96,11 @@ def vary(
 
 
 def render(
-    character: Float[np.ndarray, "S 5 2"], domain: str, seed: int, label: int, items: Int[np.ndarray, "items"]
+    character: Float[np.ndarray, "S 5 2"],
+    domain: str,
+    seed: int,
+    label: int,
+    items: Int[np.ndarray, " items"],
 ) -> UInt8[np.ndarray, "items H W 3"]:
     """Pictures of a character. Each depends on its own number alone, not on those rendered beside it."""
     key = (seed, label, DOMAINS.index(domain), items)

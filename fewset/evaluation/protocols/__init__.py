@@ -38,7 +38,7 @@ from fewset.tasks.spec import TaskSpec
 class Pool:
     """Rows of an image set, and the index that draws tasks from them."""
 
-    rows: Int[np.ndarray, "items"]
+    rows: Int[np.ndarray, " items"]
     index: ClassIndex
     left_out: tuple[str, ...] = ()
     """Names of the classes that have too few items."""
@@ -55,6 +55,8 @@ class Pool:
             names = tuple(np.asarray(self.index.names)[small].tolist())
             pool = Pool(self.rows[kept], index, names)
         pool.index.check(spec.way, spec.shot, spec.query)
+        if spec.related:
+            pool.index.anchors(spec.way, spec.related)
         return pool
 
 
@@ -99,7 +101,7 @@ class Job:
         items = self.images.select(split or self.split, self.domain)
         return Pool(items.rows, items.index).checked(self.spec, self.skip_small_classes)
 
-    def embed(self, rows: Int[np.ndarray, "n"]) -> Shaped[Tensor, "n *places D"]:
+    def embed(self, rows: Int[np.ndarray, " n"]) -> Shaped[Tensor, "n *places D"]:
         """The embeddings of rows of the image set, all of them finite."""
         features = embed_images(self.model, self.images.images, rows, title="embedding")
         check_finite_rows(features)

@@ -60,12 +60,13 @@ def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Poo
     supports, queries = (images.select(split, domain).rows for domain in (support, query))
     rows = np.union1d(supports, queries)
     if support == query:
-        return Pool(rows, ClassIndex(images.labels[rows], images.class_names))
+        return Pool(rows, ClassIndex(images.labels[rows], images.class_names, nearest=images.nearest))
     index = ClassIndex(
         images.labels[rows],
         images.class_names,
         origins=None if images.origins is None else images.origins[rows],
         support=np.isin(rows, supports),
         query=np.isin(rows, queries),
+        nearest=images.nearest,
     )
     return Pool(rows, index)

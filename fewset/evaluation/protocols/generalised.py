@@ -39,7 +39,7 @@ class EmbeddedSplit(NamedTuple):
     """Embeddings of a split and the class of each."""
 
     features: Float[Tensor, "items D"]
-    labels: Int[np.ndarray, "items"]
+    labels: Int[np.ndarray, " items"]
     class_names: tuple[str, ...] | None = None
 
 
@@ -59,6 +59,11 @@ class GeneralisedProtocol(Protocol):
         refuse_unknown("objective", self.objective, OBJECTIVES)
         if min(self.validation_tasks, self.seen_query or 1) < 1:
             raise UserError("--validation-tasks and --seen-query must be 1 or more")
+        if job.embedding_model.capabilities.adapts_queries:
+            raise UserError(
+                "the setting generalised compares queries with seen and unseen classes at once, and this "
+                "model's adapter changes the queries by the set of each task; take another adapter"
+            )
         if not job.trained_here:
             raise UserError(
                 "the setting generalised needs the items that the run was trained on; leave out --data and "
@@ -124,7 +129,7 @@ class GeneralisedProtocol(Protocol):
         )
 
 
-def _embedded(job: Job, rows: Int[np.ndarray, "n"]) -> EmbeddedSplit:
+def _embedded(job: Job, rows: Int[np.ndarray, " n"]) -> EmbeddedSplit:
     return EmbeddedSplit(job.embed(rows), job.images.labels[rows], job.images.class_names)
 
 
@@ -138,7 +143,7 @@ class Seen:
 
     @classmethod
     def of(
-        cls, table: EmbeddedSplit, train: Int[np.ndarray, "train"], queries: Int[np.ndarray, "queries"]
+        cls, table: EmbeddedSplit, train: Int[np.ndarray, " train"], queries: Int[np.ndarray, " queries"]
     ) -> "Seen":
         """From the rows of a table that were trained on and the rows that serve as queries."""
         classes, numbers = np.unique(table.labels[train], return_inverse=True)

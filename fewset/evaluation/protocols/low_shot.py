@@ -36,11 +36,12 @@ from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
 from fewset.data.features.table import SETUPS, FeatureTable, Setup
-from fewset.evaluation.class_means import device_of, training_means
+from fewset.evaluation.class_means import training_means
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
+from fewset.models.task_model import device_of
 from fewset.runtime import distributed
 from fewset.runtime.errors import UserError
 from fewset.runtime.progress import progress
@@ -75,7 +76,7 @@ class LowShot(Protocol):
     takes: ClassVar = "features"
     default_for: ClassVar = "features"
     fixed: ClassVar = dict.fromkeys(
-        ("split", "domain", "way", "query"),
+        ("split", "domain", "way", "query", "related"),
         "low-shot takes every unseen class and every query of the table",
     )
 
@@ -194,6 +195,11 @@ def check_model(model: FewShotModel) -> None:
             f"the model's head is {type(model.head).__name__}, but low-shot compares with class means: "
             "expected the head 'prototype' (SimpleShot is the backbone 'features' with transform = 'cl2n')"
         )
+    if model.capabilities.adapts_queries:
+        raise UserError(
+            "low-shot scores all queries against one set of class means, and this model's adapter changes "
+            "the queries by the set of each task; take another adapter"
+        )
     if model.transductive or (model.average == "post" and model.capabilities.adapts):
         raise UserError(
             "low-shot adapts the means of classes without the queries, expected average='pre' and "
@@ -202,7 +208,7 @@ def check_model(model: FewShotModel) -> None:
 
 
 def _seen_means(
-    model: FewShotModel, table: FeatureTable, seen: Int64[np.ndarray, "S"], chunk: int
+    model: FewShotModel, table: FeatureTable, seen: Int64[np.ndarray, " S"], chunk: int
 ) -> Float[Tensor, "S D"]:
     """The means of the seen classes; several processes each read the rows of a part of the classes."""
     begin, end = distributed.shard(len(seen), 1)
@@ -225,8 +231,8 @@ def _shot_means(
 def _score(
     model: FewShotModel,
     table: FeatureTable,
-    queries: Int64[np.ndarray, "M"],
-    classes: Int64[np.ndarray, "N"],
+    queries: Int64[np.ndarray, " M"],
+    classes: Int64[np.ndarray, " N"],
     seen_means: Float[Tensor, "S D"],
     unseen_means: Float[Tensor, "U D"],
     priors: Sequence[float],
@@ -266,7 +272,7 @@ def with_prior(scores: Float[Tensor, "M N"], seen: int, prior: float) -> Float[T
     )
 
 
-def ranking(scores: Float[Tensor, "M N"], targets: Int[Tensor, "M"]) -> Int[Tensor, "M"]:
+def ranking(scores: Float[Tensor, "M N"], targets: Int[Tensor, " M"]) -> Int[Tensor, " M"]:
     """How many classes come before the right one; of classes with equal scores the first comes first.
 
     A score that is not a number comes before all others, so that it is never a hit.

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from fewset.evaluation.controls import score_controls, set_adds
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Pool, Protocol, register_protocol
 from fewset.evaluation.scoring import score_tasks
@@ -15,13 +16,13 @@ from fewset.models.adapters.identity import Identity
 from fewset.models.model import FewShotModel
 from fewset.tasks.episode import prototypes, split
 from fewset.tasks.sampling import sample_tasks
-from fewset.tasks.scores import Score
+from fewset.tasks.scores import SET_ADDS, Score
 
 
 @register_protocol("standard")
 @dataclass(frozen=True)
 class Standard(Protocol):
-    """Tasks of one split. Beside the score stands that of the embeddings before adaptation."""
+    """Tasks of one split; a model that adapts is also scored without adaptation and without the set."""
 
     default_for: ClassVar = "images"
 
@@ -30,7 +31,7 @@ class Standard(Protocol):
 
 
 def score_pool(job: Job, pool: Pool) -> Outcome:
-    """Score tasks that are drawn from a pool; where the model adapts, without adaptation too."""
+    """Score tasks from a pool; a model that adapts also without adaptation and without the set."""
     features = job.embed(pool.rows)
     with evaluating(job.model) as model:
         job = replace(job, model=model)
@@ -38,8 +39,16 @@ def score_pool(job: Job, pool: Pool) -> Outcome:
         if not model.capabilities.adapts:
             return Outcome(score, left_out=pool.left_out)
         before = score_tasks(unadapted(job.embedding_model), features, pool.index, job.spec)
+        controls = score_controls(job.embedding_model, features, pool.index, job.spec)
         examples = _example_tasks(job, features, pool, score, before)
-    return Outcome(score, before=before, examples=examples, left_out=pool.left_out)
+    return Outcome(
+        score,
+        controls,
+        before=before,
+        examples=examples,
+        fields={SET_ADDS: set_adds(score, controls)},
+        left_out=pool.left_out,
+    )
 
 
 def unadapted(model: FewShotModel) -> FewShotModel:
@@ -57,12 +66,14 @@ def _example_tasks(
     support, query, query_labels = split(features[torch.from_numpy(rows)], job.spec.shot)
     model = job.embedding_model
     adapted = prototypes(model.adapt(support, query if model.transductive else None))
+    one_by_one = prototypes(model.alone().adapt(support))
     return {
         "task": np.array(numbers),
         "query": query.cpu().numpy(),
         "query_labels": query_labels.cpu().numpy(),
         "before": prototypes(support).cpu().numpy(),
         "after": adapted.cpu().numpy(),
+        "alone": one_by_one.cpu().numpy(),
         "accuracy_before": before.per_task[numbers],
         "accuracy_after": after.per_task[numbers],
     }

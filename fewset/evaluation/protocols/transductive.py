@@ -141,10 +141,12 @@ def transductive_logits(
     the refinement such an average counts as the shots it stands for, as it would in Semi-ProtoNet.
     """
     shots = support.shape[2]
+    labelled = support
     if how.adapted_queries:
         support, query = _adapt_together(model, support, query)
     else:
         support = model.adapt(support, query if how.joined else None)
+        query = model.adapt_queries(labelled, query)
     if how.steps and support.shape[2] < shots:
         support = support.expand(-1, -1, shots, -1)
     logits: Tensor = refining_head(model, how.steps)(support, query)

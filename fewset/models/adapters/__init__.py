@@ -9,7 +9,9 @@ An adapter is built as `Adapter(dim, **options)` and called as `adapter(items, c
 
 An adapter with the class attribute `uses_labels = True` is also given `labels` (B, S), the class of each
 item within its set. One with `equivariant = False` says that it depends on the order of the set, and one with
-`adapts = False` that it leaves the items as they are.
+`adapts = False` that it leaves the items as they are. One with a method `adapt_queries(items, queries)`
+changes the queries (B, M, D) of a task, too, as its set of items says, but each query by itself. One with a
+method `fit(features, labels)` is given the embeddings and classes of the train split before its training.
 
 An adapter may take the options `residual` (what it makes is added to the items), `zero_start` (with
 `residual`, where it has that option, the adapter is the identity before its first training step) and `norm`
@@ -19,7 +21,7 @@ An adapter may take the options `residual` (what it makes is added to the items)
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.runtime.registry import Registered, Registry
@@ -31,6 +33,12 @@ class SetToSet(Protocol):
     def __call__(
         self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None, **labels: Any
     ) -> Float[Tensor, "B S D"]: ...
+
+
+class FittedAdapter(Protocol):
+    """An adapter that begins with the train classes."""
+
+    def fit(self, features: Float[Tensor, "items D"], labels: Int[Tensor, " items"]) -> None: ...
 
 
 ADAPTERS: Registry[type[nn.Module]] = Registry("adapter", __name__)

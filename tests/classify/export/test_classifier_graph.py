@@ -48,7 +48,15 @@ def test_a_background_that_was_kept(tmp_path: Path) -> None:
     classifier = fitted(tmp_path, f"onnx:{write_onnx(tmp_path / 'net.onnx')}", "ridge")
     alone, learned = classifier.predict_proba(new_photos()), classifier.learned_
     head = random_head(learned.support.features.shape[1])
-    comparison = HeldOutComparison("ridge", 100, 20, 5, 1, 600, alone=0.8, adapted=0.9, gain=0.1, ci95=0.01)
+    comparison = HeldOutComparison(
+        *("ridge", 100, 20, 5, 1, 600),
+        alone=0.8,
+        adapted=0.9,
+        gain=0.1,
+        ci95=0.01,
+        set_adds=0.1,
+        set_ci95=0.01,
+    )
     classifier.learned_ = learn("ridge", learned.support, learned.encoder, Background(comparison, head))
     assert abs(classifier.predict_proba(new_photos()) - alone).max() > 0.001
     check_fitted(classifier)

@@ -212,6 +212,17 @@ def test_bad_photos_and_script_in_names_are_only_text(page: Any, new: list[Path]
     page.get_by_role("button", name="Remove what was added").click()
 
 
+def test_no_class_is_called_none_of_these(page: Any, new: list[Path]) -> None:
+    """Its answers could not be told from those about photos of no class."""
+    page.get_by_label("New class, or one of these").fill(" none of these ")
+    page.get_by_role("button", name="Add photos…").click()
+    page.get_by_text("choose another name").wait_for()
+    page.get_by_role("button", name="Dismiss").click()
+    page.locator("#add-files").set_input_files([str(new[0])])
+    page.get_by_text("choose another name").wait_for()
+    assert page.locator("#class-cards > section").count() == len(FRUIT)
+
+
 def test_axe_finds_nothing(page: Any, new: list[Path], tmp_path: Path) -> None:
     """Nothing that axe-core knows to shut somebody out, light and dark."""
     script = axe_script(tmp_path)

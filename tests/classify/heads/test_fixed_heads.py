@@ -26,17 +26,29 @@ def test_centroid(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ridge(seed: int) -> None:
-    """As scikit-learn has it, with weights that make the classes count alike."""
+    """As scikit-learn has it, on the class means at length 1 and what the shots differ from the means by."""
     rows, labels, query = (part.numpy() for part in task(seed))
     rows, query = (np.array([unit(np.sqrt(row)) for row in part]) for part in (rows, query))
     centre = np.mean([rows[labels == label].mean(axis=0) for label in range(len(SHOTS))], axis=0)
     rows, query = (np.array([unit(row - centre) for row in part]) for part in (rows, query))
-    weights = np.array([np.mean(SHOTS) / SHOTS[label] for label in labels])
-    regression = Ridge(alpha=1.0, fit_intercept=False)
-    regression.fit(rows, np.eye(len(SHOTS))[labels], sample_weight=weights)
+    means = np.array([rows[labels == label].mean(axis=0) for label in range(len(SHOTS))])
+    weights = [1.0] * len(SHOTS) + [np.mean(SHOTS) / SHOTS[label] for label in labels]
+    known = np.concatenate([[unit(mean) for mean in means], rows - means[labels]])
+    targets = np.concatenate([np.eye(len(SHOTS)), np.zeros((len(rows), len(SHOTS)))])
+    regression = Ridge(alpha=1.0, fit_intercept=False).fit(known, targets, sample_weight=weights)
+    scale = 15 * np.sqrt(np.mean(SHOTS))
     np.testing.assert_allclose(
-        answers(RidgeHead(), *task(seed)).numpy(), 15 * regression.predict(query), atol=1e-9
+        answers(RidgeHead(), *task(seed)).numpy(), scale * regression.predict(query), atol=1e-9
     )
+
+
+def test_at_one_shot_it_is_the_ridge_regression_on_the_shots() -> None:
+    rows, labels, query = (part.numpy() for part in task(0, shots=(1, 1, 1, 1)))
+    rows, query = (np.array([unit(np.sqrt(row)) for row in part]) for part in (rows, query))
+    rows, query = (np.array([unit(row - rows.mean(axis=0)) for row in part]) for part in (rows, query))
+    regression = Ridge(alpha=1.0, fit_intercept=False).fit(rows, np.eye(4)[labels])
+    found = answers(RidgeHead(), *task(0, shots=(1, 1, 1, 1))).numpy()
+    np.testing.assert_allclose(found, 15 * regression.predict(query), atol=1e-9)
 
 
 def test_ridge_is_the_same_in_either_space() -> None:

@@ -9,7 +9,6 @@ from PIL import Image
 
 from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set
 from fewset.classify.transformer import embed
-from fewset.data.images.edge_drawing import edge_drawing
 from fewset.data.manifest import home
 from fewset.runtime.errors import UserError
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
@@ -116,24 +115,13 @@ def test_only_the_box_and_only_the_split(tmp_path: Path) -> None:
     np.testing.assert_array_equal(items.features[:, :48], np.repeat([[30.0], [40.0]], 48, axis=1))
 
 
-def test_the_first_of_each_class_and_their_drawings(tmp_path: Path) -> None:
+def test_the_first_of_each_class(tmp_path: Path) -> None:
     folder = write_photos(tmp_path / "photos")
     whole = embedded_folder(folder)
     few = embedded_set(SetSource("folder", folder, most=3), TinyEncoder())
     assert few.labels.tolist() == [0] * 3 + [1] * 3 + [2] * 3
     np.testing.assert_array_equal(few.features, whole.features[[0, 1, 2, 4, 5, 6, 8, 9, 10]])
-    drawn = embedded_set(SetSource("folder", folder, most=3, drawn=True), TinyEncoder())
-    files = sorted(folder.glob("*/*.png"))
-    expected = TinyEncoder()([edge_drawing(Image.open(file).convert("RGB")) for file in files])
-    np.testing.assert_array_equal(drawn.features, expected[[0, 1, 2, 4, 5, 6, 8, 9, 10]])
-    assert len({whole.images_digest, few.images_digest, drawn.images_digest}) == 3
-
-
-def test_a_photo_that_is_too_small_to_draw_is_named(tmp_path: Path) -> None:
-    folder = write_photos(tmp_path / "photos")
-    Image.new("RGB", (3, 3)).save(folder / "grass" / "1.png")
-    with pytest.raises(UserError, match=r"grass/1\.png of .* cannot be read \(3 x 3 pixels"):
-        embedded_set(SetSource("folder", folder, drawn=True), TinyEncoder())
+    assert whole.images_digest != few.images_digest
 
 
 def test_a_split_that_is_not_there_is_refused(tmp_path: Path) -> None:

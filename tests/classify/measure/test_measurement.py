@@ -1,11 +1,14 @@
 """A measurement from photos to its file, and back."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
-from fewset.classify.measure.accuracy import head_accuracy
+from fewset.classify.measure import measurement
+from fewset.classify.measure.accuracy import drawn_tasks, head_accuracy, task_spec
 from fewset.classify.measure.measurement import (
     PlannedSet,
     measure_cell,
@@ -52,6 +55,30 @@ def test_a_measurement_is_what_its_file_gives_back(tmp_path: Path) -> None:
     assert (measured.commit, measured.versions) == ("c0", {"torch": "2"})
     write_measurement(measured, tmp_path / "many.json")
     assert read_measurement(tmp_path / "many.json") == measured
+
+
+def test_tasks_of_related_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Related by an encoder that is not the measured one."""
+    write_many_classes(tmp_path / "photos", 11, 7)
+    planned = PlannedSet("many", "Many classes", "folder", "photos", related_by="other")
+    encoders = {"other": TinyEncoder(id="other", digest="d2" * 32), "same": TinyEncoder()}
+    monkeypatch.setattr(measurement, "load_encoder", encoders.__getitem__)
+    measured = measure_set(planned, tmp_path, TinyEncoder(), {"commit": "c0"}, tasks=5)
+    assert [cell.name for cell in measured.cells[-2:]] == ["5-way 1-shot, related", "5-way 5-shot, related"]
+    assert [cell.related for cell in measured.cells[-2:]] == [8, 8]
+    with pytest.raises(UserError, match="nearness must come from another encoder"):
+        measure_set(replace(planned, related_by="same"), tmp_path, TinyEncoder(), {"commit": "c0"}, tasks=5)
+
+
+def test_related_classes_are_near() -> None:
+    """Each task has classes of one group, which the class means tell."""
+    items = embedded(classes=15)
+    near = np.array([[other for other in range(15) if other != label] for label in range(15)])
+    order = np.argsort(near // 5 != np.arange(15)[:, None] // 5, axis=1, kind="stable")
+    items = replace(items, nearest=np.take_along_axis(near, order, axis=1))
+    spec = task_spec(items, 5, 1, 20, seed=0, related=4)
+    for drawn in drawn_tasks(items, spec):
+        assert len(set((items.labels[drawn[0, :, 0]] // 5).tolist())) == 1
 
 
 def test_queries_of_the_accuracy_and_of_the_trust_figures(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def given(seed: int) -> Photo:
 
 def test_every_photo_gets_its_own_row() -> None:
     photos = [given(seed) for seed in range(71)]
-    expected = list(photo_rows(photos, TinyEncoder()))
+    expected = list(photo_rows(photos, TinyEncoder(), thumbnails=True))
     queue = EmbeddingQueue(TinyEncoder())
     found = [row.result(30) for row in queue.submit(photos)]
     queue.close()

@@ -33,6 +33,11 @@ def test_onnx_and_a_page_are_downloads(tmp_path: Path, monkeypatch: pytest.Monke
             assert {"encoder.onnx", "head.json", "joined.onnx"} <= set(files.namelist())
             assert json.loads(files.read("head.json"))["classes"] == sorted(CLASSES)
 
+        def offered() -> set[str]:
+            return {each["name"] for each in opened.get("/api/state").json()["downloads"]}
+
+        assert "onnx" in offered()
+        assert "web" not in offered()
         answer = opened.get("/api/downloads/web")
         assert answer.status_code == 400
         assert "npm install onnxruntime-web" in answer.json()["detail"]
@@ -40,6 +45,7 @@ def test_onnx_and_a_page_are_downloads(tmp_path: Path, monkeypatch: pytest.Monke
         place.mkdir(parents=True)
         for name in ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"):
             (place / name).write_text(name)
+        assert "web" in offered()
         answer = opened.get("/api/downloads/web")
         assert 'filename="my-page.zip"' in answer.headers["content-disposition"]
         with packed(answer.content) as files:

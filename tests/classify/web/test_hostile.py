@@ -30,10 +30,6 @@ BOUNDARY = "fewset-boundary"
 NAMES = ("a.jpg", "../../x.jpg", "/etc/passwd", "..\\..\\x.png", "<script>.png", "x" * 500, "")
 PICTURES = picture_files()
 ARCHIVE = zip_file({f"grass/{kind}.bin": content for kind, content in PICTURES.items()})
-TASK = {
-    "tasks": [{"id": 1, "data": {"image": "data:image/png;base64,iVBORw0KGgo="}}],
-    "label_config": "<View/>",
-}
 BODIES = {
     "/api/classes": {"name": "new"},
     "/api/classes/rename": {"name": "grass", "new_name": "lawn"},
@@ -41,8 +37,6 @@ BODIES = {
     "/api/photos/remove": {"photos": [2]},
     "/api/reject": {"share": 0.05},
     "/api/tried/teach": {"photos": [0], "label": "brick"},
-    "/predict": TASK,
-    "/setup": {"project": "1.1", "schema": "<View/>"},
 }
 Send = Callable[[TestClient, Random], Any]
 

@@ -4,11 +4,13 @@ import csv
 import io
 import json
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 
 from fewset import FewShotClassifier
+from fewset.classify.web import workbench
 from fewset.classify.web.downloads import DOWNLOADS, register_download
 from fewset.classify.web.embedding_queue import EmbeddingQueue
 from fewset.classify.web.interface import shown_name
@@ -281,7 +283,7 @@ def test_the_page_and_its_files_are_there_and_nothing_else() -> None:
         ):
             assert opened.get(address).status_code == 404
         paths = opened.get("/openapi.json").json()["paths"]
-    assert {"/api/classify", "/api/photos", "/predict", "/setup", "/health"} <= set(paths)
+    assert {"/api/classify", "/api/photos"} <= set(paths)
 
 
 @pytest.mark.parametrize(
@@ -293,3 +295,25 @@ def test_a_body_that_is_not_as_described_is_told_so(body: bytes) -> None:
             answer = opened.post("/api/photos/remove", content=body, headers={"content-type": kind})
             assert answer.status_code in (400, 422)
             assert answer.json()["detail"]
+
+
+def test_the_state_comes_before_what_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a patience the photos come at once, and the tried ones are answered later."""
+    go_on, real = Event(), workbench.learn
+    with client() as opened:
+        teach(opened)
+        opened.post("/api/classify", data={"keep": "true"}, files=files("grass", 9))
+        monkeypatch.setattr(workbench, "learn", lambda *given: (go_on.wait(60), real(*given))[1])
+        opened.post("/api/photos", data={"label": "grass"}, files=files("grass", 10))
+        state = opened.get("/api/state?patience=0.01").json()
+        assert (state["learning"], state["trust"]) == (True, None)
+        assert sum(len(each["photos"]) for each in state["classes"]) == 4 * len(CLASSES) + 1
+        (answer,) = opened.get("/api/tried?patience=0").json()["answers"]
+        assert answer["label"] is None
+        go_on.set()
+        state = opened.get("/api/state").json()
+        assert not state["learning"]
+        assert state["trust"]["tested"] == 4 * len(CLASSES) + 1
+        (answer,) = opened.get("/api/tried?patience=0").json()["answers"]
+        assert answer["label"] == "grass"
+        assert opened.get("/api/state?patience=-1").status_code == 422

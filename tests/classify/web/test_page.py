@@ -3,9 +3,11 @@
 `FEWSET_SCREENSHOTS=docs/static python -m pytest tests/classify/web/test_page.py` makes the guide's pictures.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -168,7 +170,8 @@ def test_the_camera_teaches_and_films(page: Any, fruit: Path) -> None:
     page.get_by_role("button", name="Keep this photo").click()
     counted(page, "#answers > li", 1)
     page.keyboard.press("Escape")
-    assert page.evaluate("document.querySelector('video').srcObject") is None
+    # The dialog's close event, which stops the camera, comes in a task of its own after the key.
+    page.wait_for_function("document.querySelector('video').srcObject === null")
 
 
 def test_a_bad_photo_is_named_and_the_others_go_on(page: Any, fruit: Path, tmp_path: Path) -> None:
@@ -245,5 +248,6 @@ def test_it_fits_a_phone_and_a_screen_reader(page: Any, fruit: Path) -> None:
 def test_the_description_of_the_interface_is_shown(page: Any, server: str) -> None:
     page.goto(f"{server}docs")
     page.get_by_text("POST /api/classify").wait_for()
-    assert page.get_by_text("POST /predict").count() == 1
-    assert page.locator(".route").count() >= 19
+    assert page.get_by_text("POST /api/classify").count() == 1
+    paths = json.load(urlopen(f"{server}openapi.json"))["paths"]
+    assert page.locator(".route").count() == sum(map(len, paths.values()))

@@ -1,12 +1,14 @@
 """The page, as somebody walks through it: every way to give photos, all that it shows, for everybody."""
 
+import json
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import WAIT, add_class, axe_script, counted, drop, teach
+from tests.helpers.browser import WAIT, add_class, axe_script, counted, drop, post, teach
 from tests.helpers.drawn import FRUIT, NONE, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
@@ -38,7 +40,7 @@ def test_photos_are_dragged(page: Any, fruit: Path) -> None:
         page.get_by_role("region", name="Class pear")
     )
     page.get_by_role("region", name="Class pear").get_by_text("6 photos").wait_for()
-    expect(page.locator("body[aria-busy]")).to_have_count(0, timeout=WAIT)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=WAIT)
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("region", name="Class apple").get_by_text("5 photos").wait_for()
 
@@ -72,22 +74,81 @@ def test_what_it_knows_is_shown(page: Any, fruit: Path, tmp_path: Path) -> None:
     assert page.get_by_role("dialog").is_visible()
 
 
-@pytest.mark.parametrize(
-    ("address", "button", "words"),
-    [
-        ("**/api/downloads/classifier", "Download classifier", "The download is being made…"),
-        ("**/api/state", "Undo", "It is learning…"),
-    ],
-)
-def test_long_work_is_told_of(page: Any, fruit: Path, address: str, button: str, words: str) -> None:
-    """As long as the server takes its time."""
+def test_a_long_download_is_announced(page: Any, fruit: Path) -> None:
     teach(page, fruit)
-    page.route(address, lambda _: None)  # the request waits
-    page.get_by_role("button", name=button).click()
-    page.get_by_text(words).wait_for()
-    page.unroute(address)  # and goes on
+    page.route("**/api/downloads/classifier", lambda _: None)  # the request waits
+    page.get_by_role("button", name="Download classifier").click()
+    page.get_by_text("The download is being made…").wait_for()
+    page.unroute("**/api/downloads/classifier")  # and goes on
     expect(page.locator("#working.shown")).to_have_count(0, timeout=WAIT)
-    expect(page.get_by_text(words)).to_have_count(0, timeout=WAIT)
+
+
+def test_photos_are_shown_while_it_is_learning(page: Any, fruit: Path, tmp_path: Path) -> None:
+    """As long as the server has not learned, the page says so and keeps the numbers and answers of before."""
+    teach(page, fruit)
+    page.locator("#try-files").set_input_files(str(fruit / "new" / "new pear.png"))
+    counted(page, "#answers > li", 1)
+    bars = page.locator("#answers .bars")
+    expect(bars).to_have_count(1)
+
+    def still_learning(route: Any) -> None:
+        response = route.fetch()
+        state = response.json() | {"learning": True, "trust": None, "can_reject": False}
+        route.fulfill(response=response, json=state)
+
+    page.route("**/api/state?*", still_learning)
+    page.route("**/api/tried", lambda _: pytest.fail("it waits for what is learned"))
+    drawn(FRUIT["pear"], 42).save(tmp_path / "another.png")
+    drop(page, "section[aria-label='Class pear']", [tmp_path / "another.png"])
+    expect(page.locator(".photos li")).to_have_count(16, timeout=WAIT)
+    page.get_by_text("It is learning…").wait_for()
+    page.get_by_text("It is learning from your photos.").wait_for()
+    assert "15 photos: between" in page.locator(".headline").inner_text()
+    expect(bars).to_have_count(1)
+    page.get_by_role("button", name="Put away").click()
+    expect(page.locator("#answers > li")).to_have_count(0, timeout=WAIT)
+
+    page.unroute("**/api/state?*")
+    page.unroute("**/api/tried")
+    page.get_by_text("16 photos: between").wait_for()
+    expect(page.locator("#working.shown")).to_have_count(0, timeout=WAIT)
+    expect(page.locator("#learning")).to_be_hidden(timeout=WAIT)
+
+
+def test_a_server_that_stays_busy_is_reported(page: Any) -> None:
+    page.expected.append(
+        "error: Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
+    )
+    asked = []
+
+    def busy(route: Any) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=503, json={"detail": "2000 photos are waiting"})
+
+    page.route("**/api/classes", busy)
+    page.clock.install()
+    page.get_by_label("New class").fill("apple")
+    page.get_by_role("button", name="Add class").click()
+    for _ in range(100):
+        page.clock.run_for(2000)
+        if page.locator("#problem").is_visible():
+            break
+    assert "2000 photos are waiting" in page.get_by_role("alert").inner_text()
+    assert 10 <= len(asked) <= 50
+
+
+def test_turning_rejection_on_again_keeps_the_share(page: Any, server: str, fruit: Path) -> None:
+    teach(page, fruit)
+    post(server, "api/reject", {"share": 0.2})
+    page.reload()
+    expect(page.get_by_label("Say “none of these”")).to_be_checked(timeout=WAIT)
+    with page.expect_response("**/api/reject"):
+        page.get_by_label("Say “none of these”").click()
+    counted(page, ".photos li", 15)
+    with page.expect_response("**/api/reject"):
+        page.get_by_label("Say “none of these”").click()
+    assert json.load(urlopen(f"{server}api/state"))["share"] == 0.2
+    post(server, "api/reject", {"share": 0.05})
 
 
 def test_axe_finds_nothing_in_any_state(page: Any, server: str, fruit: Path, tmp_path: Path) -> None:

@@ -1,16 +1,24 @@
 """The album and the workbench, without HTTP: steps and steps back, learning, photos that were tried."""
 
-from collections.abc import Callable
-from threading import Thread
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fewset import FewShotClassifier
+from fewset.classify.file import save_classifier
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import opened_photos
+from fewset.classify.rejection import SHARE
 from fewset.classify.web import workbench
 from fewset.classify.web.album import Album, NumberedPhoto, album_of
+from fewset.classify.web.opening import open_workbench
 from fewset.classify.web.workbench import Workbench
 from fewset.runtime.errors import UserError
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
@@ -19,7 +27,7 @@ from tests.helpers.web import STAMP
 
 def rows(label: str, *seeds: int) -> list[PhotoRow]:
     with opened_photos([photo(label, seed) for seed in seeds]) as opened:
-        return list(photo_rows(opened, TinyEncoder()))
+        return list(photo_rows(opened, TinyEncoder(), thumbnails=True))
 
 
 def filled(shots: int = 4) -> Workbench:
@@ -210,3 +218,85 @@ def test_threads_lose_no_photo() -> None:
     assert sizes(bench) == {"one": 20, "two": 20, "three": 20}
     numbers = [photo.number for photo in bench.moment().album.photos]
     assert sorted(numbers) == list(range(60))
+
+
+def test_a_classifier_whose_head_is_unknown_is_refused_at_the_start(tmp_path: Path) -> None:
+    learned = replace(filled().moment().ready(), head="mine")
+    save_classifier(learned, None, tmp_path / "mine.fewset")
+    with pytest.raises(UserError, match=r"expected one of the heads .*, got 'mine'"):
+        open_workbench(tmp_path / "mine.fewset")
+
+
+def test_many_changes_are_learned_once_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large set takes long to learn; the page shows its photos meanwhile, and the same numbers later."""
+    learned, go_on = [], Event()
+    real = workbench.learn
+
+    def slow(*args: Any) -> Any:
+        go_on.wait(10)
+        learned.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(workbench, "learn", slow)
+    bench = filled(2)
+    started = monotonic()
+    for seed in range(5):
+        bench.add("grass", rows("grass", 10 + seed))
+        moment = bench.soon(patience=0.01)
+        assert moment.learning
+        assert moment.learned is None
+        assert len(moment.album.photos) == 7 + seed
+    assert monotonic() - started < 5
+    go_on.set()
+    while (moment := bench.soon(patience=10)).learning:
+        pass
+    assert len(learned) <= 2
+    assert moment.ready().trust == real("auto", moment.album.support(), STAMP, None).trust
+
+
+def test_a_failure_in_the_background_is_reported_once_and_learning_starts_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, failed = workbench.learn, Event()
+
+    def fail(*_: Any) -> None:
+        failed.wait(10)
+        raise UserError("it cannot learn")
+
+    monkeypatch.setattr(workbench, "learn", fail)
+    bench = filled(1)
+    assert bench.soon(patience=0).learning
+    failed.set()
+    with pytest.raises(UserError, match="cannot learn"):
+        bench.soon(patience=10)
+    monkeypatch.setattr(workbench, "learn", real)
+    with suppress(UserError):  # where the failure came before the one who waited for it
+        bench.soon(patience=10)
+    assert bench.soon(patience=10).learned is not None
+
+
+def test_thumbnails_of_a_large_album_are_found_without_a_search() -> None:
+    """The page asks for each of up to 20,000."""
+
+    class Counted(tuple):
+        passes = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            Counted.passes += 1
+            return super().__iter__()
+
+    bench = filled(4)
+    bench.change("", lambda album: replace(album, photos=Counted(album.photos)))
+    numbers = [photo.number for photo in bench.moment().album.photos]
+    Counted.passes = 0
+    for number in numbers:
+        bench.thumbnail(number)
+    assert Counted.passes <= 1
+
+
+def test_turning_rejection_on_again_sets_the_share_of_before() -> None:
+    learned = filled().moment().ready()
+    bench = Workbench.opened(learned, STAMP, 0.2)
+    bench.change("", lambda album: album.with_share(None))
+    assert bench.usual_share == 0.2
+    assert Workbench.opened(learned, STAMP, None).usual_share == SHARE

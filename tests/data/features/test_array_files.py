@@ -1,5 +1,6 @@
 """Files of features that reach for other files."""
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,9 +80,36 @@ def test_an_array_that_claims_what_the_file_does_not_hold_is_refused(key: str, t
 def test_zeros_that_are_packed_well_are_read(tmp_path: Path) -> None:
     path = tmp_path / "table.h5"
     with h5py.File(path, "w") as file:
-        file.create_dataset("features", data=np.zeros((10**6, 7)), compression="gzip", compression_opts=9)
+        file.create_dataset("features", data=np.zeros((10**5, 7)), compression="gzip", compression_opts=9)
     with open_arrays(path) as arrays:
-        assert arrays.describe("features")[0] == (10**6, 7)
+        assert arrays.describe("features")[0] == (10**5, 7)
+
+
+def save_zeros_npz(path: Path, key: str, zeros: np.ndarray) -> None:
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open(f"{key}.npy", "w") as member,
+    ):
+        np.lib.format.write_array(member, zeros)
+
+
+def save_zeros_hdf5(path: Path, key: str, zeros: np.ndarray) -> None:
+    with h5py.File(path, "a") as file:
+        file.create_dataset(key, data=zeros, compression="gzip")
+
+
+@pytest.mark.parametrize(
+    ("name", "save"), [("table.npz", save_zeros_npz), ("table.h5", save_zeros_hdf5)], ids=["NPZ", "HDF5"]
+)
+def test_a_small_file_of_many_zeros_is_refused(
+    name: str, save: Callable[[Path, str, np.ndarray], None], tmp_path: Path
+) -> None:
+    """Sorting its rows would take many times the memory that they claim."""
+    rows = 4 * 10**6
+    save(tmp_path / name, "features", np.zeros((rows, 1), dtype=np.int8))
+    save(tmp_path / name, "labels", np.zeros(rows, dtype=np.int64))
+    with pytest.raises(UserError, match=r"'labels' cannot be read .*claims 3\d,\d{3},\d{3}; if that is"):
+        import_features(tmp_path / name)
 
 
 def test_a_piece_far_larger_than_its_array_is_refused(tmp_path: Path) -> None:

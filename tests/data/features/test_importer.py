@@ -297,6 +297,36 @@ def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
         import_features(path)
 
 
+@pytest.mark.parametrize("save", [save_npz, save_compressed], ids=["stored", "deflated"])
+def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(save: Save, tmp_path: Path) -> None:
+    # More than zipfile reads at once, so that the checksum fails while rows are read, not with the header.
+    features = np.random.default_rng(1).normal(size=(ROWS, 101)).astype(np.float32)
+    path = save(tmp_path / "birds", arrays(features=features, role=None))
+    whole, digest = path.read_bytes(), import_features(path).digest
+    told = []
+    for bit in np.random.default_rng(0).choice(8 * len(whole), 300, replace=False):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        try:
+            assert import_features(path, replace=True).digest == digest
+        except UserError as error:
+            told.append(str(error))
+    assert len(told) > 150
+    assert not any("\n" in each for each in told)
+
+
+def test_the_rest_behind_the_count_is_checked_too(tmp_path: Path) -> None:
+    path = save_npz(tmp_path / "birds", arrays(count=ROWS - 9, role=None))
+    with zipfile.ZipFile(path) as archive:
+        end = archive.getinfo("labels.npy").header_offset
+    data = bytearray(path.read_bytes())
+    data[end - 3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"'features' cannot be read .*CRC"):
+        import_features(path)
+
+
 def test_other_sources_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"there is no file"):
         import_features(tmp_path / "nothing.npz")

@@ -10,6 +10,7 @@ import pytest
 
 from fewset.data.features.importer import import_features
 from fewset.data.features.table import (
+    LAYOUT,
     ROLES,
     FeatureTable,
     open_features,
@@ -125,6 +126,13 @@ def test_a_damaged_table_is_refused(
 ) -> None:
     damage(table.path)
     with pytest.raises(UserError, match=message + r".*import it again: fewset data import features"):
+        open_features("birds")
+
+
+def test_rows_without_columns_are_refused(table: FeatureTable) -> None:
+    np.save(table.path / "rows.npy", np.zeros(ROWS))
+    LAYOUT.seal(table.path, ("features.npy", "rows.npy"), table.manifest)
+    with pytest.raises(UserError, match="its arrays are not those of a table"):
         open_features("birds")
 
 

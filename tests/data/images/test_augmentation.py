@@ -193,6 +193,19 @@ def test_pad_crop_is_a_window_of_the_image_with_black_margins() -> None:
     assert found == {(axis, offset) for axis in ("row", "column") for offset in range(slack + 1)}
 
 
+def test_crop_is_any_window_of_the_image() -> None:
+    side, size = 13, 11
+    places = torch.arange(side * side).view(1, 1, side, side).expand(97, 3, side, side)
+    result = module.random_crop(places, size, torch.Generator().manual_seed(3))
+    corners = set()
+    for window in result.numpy():
+        row, column = divmod(int(window[0, 0, 0]), side)
+        expected = places[0, :, row : row + size, column : column + size].numpy()
+        np.testing.assert_array_equal(window, expected)
+        corners.add((row, column))
+    assert corners == {(row, column) for row in range(3) for column in range(3)}
+
+
 def test_center_crop_is_a_view_of_the_middle(images: Tensor) -> None:
     cropped = center_crop(images, 19)
     assert cropped.untyped_storage().data_ptr() == images.untyped_storage().data_ptr()
@@ -200,7 +213,7 @@ def test_center_crop_is_a_view_of_the_middle(images: Tensor) -> None:
     assert torch.equal(augment(images, [], 19, seed=3), cropped.float())
 
 
-@pytest.mark.parametrize("steps", [[], ["pad_crop"], ["color_jitter", "flip"]])
+@pytest.mark.parametrize("steps", [[], ["pad_crop"], ["crop"], ["color_jitter", "flip"]])
 def test_too_small_images_are_refused_with_the_remedy(images: Tensor, steps: list[str]) -> None:
     with pytest.raises(UserError, match=r"31 x 29 pixels, but 41 x 41 .* --size 41"):
         augment(images, steps, 41, seed=3)

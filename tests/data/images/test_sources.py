@@ -1,7 +1,10 @@
 """Directories and zip files as sources of images: what is read, and what is not waited for."""
 
+import errno
+import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +51,25 @@ def test_links_in_a_circle_have_an_end(tmp_path: Path) -> None:
     files = files_of(tmp_path)
     assert {f"{name}/1.png" for name in names} <= set(files)
     assert len(files) <= 13 + 13
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class would be missing. Hidden folders hold no photos, so nobody looks into them."""
+    for name in ("cat/1.png", "dog/1.png", ".trash/1.png"):
+        write(tmp_path / name)
+    closed = {str(tmp_path / ".trash")}
+    scandir = os.scandir
+
+    def guarded(path: Any) -> Any:
+        if str(path) in closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    assert files_of(tmp_path) == ["cat/1.png", "dog/1.png"]
+    closed.add(str(tmp_path / "dog"))
+    with pytest.raises(UserError, match="dog: Permission denied; change its permissions"):
+        files_of(tmp_path)
 
 
 @pytest.mark.parametrize("kind", SPECIAL)

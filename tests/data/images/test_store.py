@@ -384,7 +384,7 @@ def test_an_unknown_name_lists_the_known_ones(birds: Path) -> None:
     with pytest.raises(UserError, match="unknown image set 'bird'") as caught:
         open_set("bird")
     assert "Did you mean 'birds'?" in str(caught.value)
-    assert "Known: birds, fish, glyphs, strokes." in str(caught.value)
+    assert "Known: birds, families, fish, strokes." in str(caught.value)
     assert "fewset data import KIND SOURCE --name bird" in str(caught.value)
 
 
@@ -400,7 +400,7 @@ def test_names_that_are_refused(name: str) -> None:
         set_path(name)
 
 
-@pytest.mark.parametrize("name", ["glyphs", "strokes"])
+@pytest.mark.parametrize("name", ["families", "strokes"])
 def test_an_embedded_set_is_generated_at_first_use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 

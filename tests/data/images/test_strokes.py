@@ -90,7 +90,7 @@ def test_domains_differ_in_brightness() -> None:
 
 def test_layout_of_the_whole_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stamp(
-        _: object, domain: str, seed: int, label: int, items: Int[np.ndarray, "items"]
+        _: object, domain: str, seed: int, label: int, items: Int[np.ndarray, " items"]
     ) -> UInt8[np.ndarray, "items 32 32 3"]:
         """In place of a picture, what it should be of: rendering takes long and is tested above."""
         images = np.zeros((len(items), 32, 32, 3), dtype=np.uint8)

@@ -22,11 +22,6 @@ _BODIES: dict[str, Any] = {
     "/api/undo": {},
     "/api/tried/teach": {"photos": [0], "label": "grass"},
     "/api/tried/forget": {"photos": [0]},
-    "/setup": {"project": "1", "label_config": ""},
-    "/predict": {
-        "tasks": [{"id": 1, "data": {"image": "data:image/png;base64,AAAA"}}],
-        "label_config": '<View><Image name="i" value="$image"/><Choices name="c" toName="i"/></View>',
-    },
 }
 _PAGES = (
     "/api/state",

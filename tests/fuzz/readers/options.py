@@ -23,7 +23,7 @@ from tests.fuzz.readers.records import DOCS
 from tests.fuzz.room import Room
 from tests.helpers.damage import Spared, odd_words, toml_text
 from tests.helpers.feature_files import arrays
-from tests.helpers.tiny_recipes import TRAIN
+from tests.helpers.tiny_recipes import PRETRAIN, TRAIN
 
 
 @cache
@@ -54,8 +54,6 @@ def plain(room: Room) -> dict[str, list[object]]:
         "export": [runs / "feat", "-o", "out.onnx"],
         "measure": ["plan.toml", "--draw", "--out", "measured"],
         "measure-gain": ["folder", photos, "-o", "gain.json", "--tasks", 2, *tiny],
-        "head-table": ["folder", photos, "-o", "table.npz", *tiny],
-        "train-head": ["rows.npz", "-o", "scalars.json", "--steps", 1],
         "demo": ["--out", "demo"],
         "recipes": [],
         "pretrain": ["pre.toml", "--runs", "runs"],
@@ -94,8 +92,7 @@ WANTING = {"import-weights", "measure-gain"}
 def _lay_out(room: Room) -> None:
     """The files that the plain words name."""
     train = {**TRAIN, "train": {**TRAIN["train"], "epochs": 0, "init": ""}}  # type: ignore[dict-item]
-    pretrain = {**TRAIN, "pretrain": {"epochs": 0, "init": str(room.runs / "pre")}}
-    del pretrain["train"]
+    pretrain = {**PRETRAIN, "pretrain": {"epochs": 0, "init": str(room.runs / "pre")}}
     (room.work / "feat.toml").write_text(toml_text(train))
     (room.work / "pre.toml").write_text(toml_text(pretrain))
     np.savez(room.work / "rows.npz", **arrays())
@@ -140,6 +137,8 @@ def odd_option(room: Room, parameter: Any, rng: Random) -> str:
 
 _NAMING = {"data import", "data merge"}
 """Commands that make a set of the name that they are given."""
+_EMBEDDING = {"measure", "measure-gain"}
+"""Commands that keep the embeddings of a set for the next time."""
 _LONG = {"tasks", "epochs", "steps", "repetitions", "background", "images", "photos", "width", "height"}
 """Options of which a large value is right, and takes long: large values are for the tests of their checks."""
 
@@ -172,8 +171,9 @@ def options(room: Room, rng: Random) -> Case:
         ]
         words += [rng.choice(_setting_options()), odd_words(rng)]
     given = (*name.split(), *words)
-    owns = (*FUZZED, *_named_sets(room, words)) if name in _NAMING else FUZZED
-    return Case(given, owns, act=lambda: _briefly(given))
+    named = _named_sets(room, words) if name in _NAMING else ()
+    embeddings = ("home/embeddings",) if name in _EMBEDDING else ()
+    return Case(given, (*FUZZED, *named, *embeddings), act=lambda: _briefly(given))
 
 
 def _named_sets(room: Room, words: list[str]) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """Tables as text: CSV files of photos, the lists of CUB, the answers of a stopped run."""
 
+import json
 from functools import cache
+from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 from tests.fuzz.case import FUZZED, Case, command, reader
@@ -78,33 +81,32 @@ def cub(room: Room, rng: Random) -> Case:
 
 @reader("journals")
 def journals(room: Room, rng: Random) -> Case:
-    """A run over photos that goes on from the journal that a stopped one left."""
-    from fewset.classify.journal import value_of, with_checksum
-
+    """A run over photos that goes on from the answers that a stopped one left."""
     folder = room.root / "photos" / "labelled"
     tiny = "--encoder", "tiny", "--plugin", room.plugin
     words = "predict", room.classifier, folder, *tiny, "--csv", "a.csv", "--resume"
-    name, whole = _journal(tuple(map(str, words)))
+    whole = _answers(tuple(map(str, words)))
     lines = whole.splitlines(keepends=True)
     number = rng.randrange(len(lines))
-    text = json_text(altered(value_of(lines[number]), rng))
-    lines[number] = with_checksum(text.encode("utf-8", "surrogatepass"))
+    text = json_text(altered(json.loads(lines[number]), rng))
+    lines[number] = text.encode("utf-8", "surrogatepass") + b"\n"
     data = b"".join(lines) if rng.random() < 0.7 else damaged(whole, rng)
-    (room.work / name).write_bytes(data)
+    (room.work / "a.csv.partial").write_bytes(data)
     return command(*words)
 
 
 @cache
-def _journal(words: tuple[str, ...]) -> tuple[str, bytes]:
-    """The name and content of the journal of a whole run, in the current directory."""
-    from fewset.classify.journal import Journal
+def _answers(words: tuple[str, ...]) -> bytes:
+    """The answers of a whole run, in the current directory, as they are before it ends."""
+    from fewset.classify import predicting
 
-    kept: list[tuple[str, bytes]] = []
+    kept: list[bytes] = []
+    usual = predicting._finish
 
-    def remove(journal: Journal) -> None:
-        kept.append((journal.path.name, journal.path.read_bytes()))
-        journal.path.unlink()
+    def finish(rows: Any, top: int, outputs: Any, partial: Path) -> Any:
+        kept.append(partial.read_bytes())
+        return usual(rows, top, outputs, partial)
 
-    with patch.object(Journal, "remove", remove):
+    with patch.object(predicting, "_finish", finish):
         run_command(words)
     return kept[0]

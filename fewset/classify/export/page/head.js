@@ -22,9 +22,10 @@ export function probabilities(row, { power, shift, weight, bias, temperature }) 
 
 /**
  * Ridge regression from the rows to their classes, in closed form: fewset's head "ridge". Rows are prepared, freed
- * of the mean of the class means, and brought to length 1: X. Each row counts by the mean number of photos over that
- * of its class: B is the root of that. With targets Y of 0 and 1, the weights are
- * scale · (BX)ᵀ (BX (BX)ᵀ + strength · 1)⁻¹ BY.
+ * of the mean of the class means, and brought to length 1. What is learned from are the means of the classes at length
+ * 1, with a target of 1 for the class, and what each row differs from the mean of its class by, times b, with targets
+ * of 0; b² is the mean number of photos over that of its class. With these rows Z and targets Y the weights are
+ * scale · √K · Zᵀ (Z Zᵀ + strength · 1)⁻¹ Y, with K the mean number of photos of a class.
  */
 export function ridge(rows, labels, way, { power, strength, scale }) {
   const dim = rows[0].length;
@@ -36,19 +37,27 @@ export function ridge(rows, labels, way, { power, strength, scale }) {
     const share = 1 / (counts[labels[number]] * way);
     for (let place = 0; place < dim; place++) shift[place] += share * row[place];
   });
-  const balance = labels.map((label) => Math.sqrt(labels.length / way / counts[label]));
-  const scaled = ready.map((row, number) => {
-    const centred = unit(row.map((value, place) => value - shift[place]));
-    return centred.map((value) => balance[number] * value);
+  const centred = ready.map((row) => unit(row.map((value, place) => value - shift[place])));
+  const means = Array.from({ length: way }, () => new Float64Array(dim));
+  centred.forEach((row, number) => {
+    const label = labels[number];
+    row.forEach((value, place) => { means[label][place] += value / counts[label]; });
   });
-  const factor = cholesky(scaled.map((row, number) =>
+  const differences = centred.map((row, number) => {
+    const label = labels[number];
+    const balance = Math.sqrt(labels.length / way / counts[label]);
+    return row.map((value, place) => balance * (value - means[label][place]));
+  });
+  const known = [...means.map(unit), ...differences];
+  const factor = cholesky(known.map((row, number) =>
     Float64Array.from({ length: number + 1 }, (_, other) =>
-      dot(row, scaled[other]) + (other === number ? strength : 0))));
+      dot(row, known[other]) + (other === number ? strength : 0))));
   const weight = new Float64Array(dim * way);
+  const grown = scale * Math.sqrt(labels.length / way);
   for (let label = 0; label < way; label++) {
-    const found = solve(factor, balance.map((value, number) => (labels[number] === label ? value : 0)));
-    scaled.forEach((row, number) => {
-      for (let place = 0; place < dim; place++) weight[place * way + label] += scale * found[number] * row[place];
+    const found = solve(factor, known.map((_, number) => (number === label ? 1 : 0)));
+    known.forEach((row, number) => {
+      for (let place = 0; place < dim; place++) weight[place * way + label] += grown * found[number] * row[place];
     });
   }
   return { power, shift, weight, bias: new Float64Array(way), temperature: 1 };

@@ -8,11 +8,15 @@ import { showTries, startTries, tryOut, verdict } from "./tries.js";
 import { showTrust, startTrust } from "./trust.js";
 import { startCamera } from "./camera.js";
 
+const PATIENCE = 0.3; // seconds: what is learned sooner is shown together with the photos
+const POLL = 1000; // milliseconds between two looks whether it has learned
 let running = null;
 let again = false;
+let polling = 0;
+let learned = null; // called when it has learned
 
 const page = {
-  state: { classes: [], trust: null },
+  state: { classes: [], trust: null, learning: false },
 
   /** Show how things stand now. Calls that come while one is under way are answered by one that follows. */
   refresh() {
@@ -20,13 +24,16 @@ const page = {
       again = true;
       return running;
     }
+    clearTimeout(polling);
     running = (async () => {
       try {
         do {
           again = false;
           await show();
         } while (again);
+        if (page.state.learning) polling = setTimeout(page.refresh, POLL);
       } catch (error) {
+        showLearning(false);
         complain(error.message);
       } finally {
         running = null;
@@ -53,13 +60,31 @@ const page = {
 async function show() {
   document.body.setAttribute("aria-busy", "true");
   try {
-    const state = (page.state = await working("It is learning…", () => ask("/api/state")));
+    const before = page.state;
+    const state = (page.state = await ask(`/api/state?patience=${PATIENCE}`));
+    showLearning(state.learning);
+    if (state.learning) {
+      if (before.learning && before.revision === state.revision) return; // all of it is shown
+      Object.assign(state, { trust: before.trust, can_reject: before.can_reject }); // until it has learned
+    }
     showActions(state);
     showClasses(state);
-    showTrust(state);
-    await Promise.all([showTries(state), showPicture(state)]);
+    if (!state.learning || !state.trust) showTrust(state);
+    await Promise.all([showTries(state), state.learning ? null : showPicture(state)]);
   } finally {
     document.body.removeAttribute("aria-busy");
+  }
+}
+
+/** Say that it is learning, as long as it is. */
+function showLearning(learning) {
+  byId("trust").setAttribute("aria-busy", String(learning));
+  byId("learning").hidden = !learning;
+  if (learning && !learned) {
+    void working("It is learning…", () => new Promise((done) => (learned = done)));
+  } else if (!learning && learned) {
+    learned();
+    learned = null;
   }
 }
 
@@ -68,7 +93,7 @@ function showActions(state) {
   undo.disabled = state.undo === null;
   undo.title = state.undo ? `Undo ${state.undo} (Ctrl+Z)` : "Nothing to undo";
   byId("made-with").textContent = `made with the encoder ${state.encoder}`;
-  const ready = Boolean(state.trust);
+  const ready = Boolean(state.trust) || state.learning; // a download waits until it has learned
   byId("downloads").replaceChildren(...state.downloads.map(({ name, title }) =>
     make("button", { type: "button", class: name === "classifier" ? "primary" : null, disabled: !ready,
       id: `download-${name}`, onclick: () => download(name) }, title)));

@@ -4,19 +4,20 @@ import { byId, complain, say, photos } from "./dom.js";
 
 const AT_ONCE = 4;
 const PAUSE = 2000;
+const TRIES = 30; // a minute
 
 const later = (time) => new Promise((done) => setTimeout(done, time));
 
 /** The answer of the server as JSON; an error in its words. */
 export async function ask(path, options = {}) {
-  for (;;) {
+  for (let tries = 1; ; tries += 1) {
     let response;
     try {
       response = await fetch(path, options);
     } catch {
       throw new Error("the server does not answer; is `fewset serve` still running?");
     }
-    if (response.status === 503) {
+    if (response.status === 503 && tries < TRIES) {
       await later(PAUSE); // too much is waiting there
       continue;
     }

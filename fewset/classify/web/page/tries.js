@@ -23,7 +23,7 @@ export function startTries(given) {
     }
   });
   byId("reject").addEventListener("change", (event) =>
-    page.act(() => send("/api/reject", { share: event.target.checked ? 0.05 : null })));
+    page.act(() => send("/api/reject", { share: event.target.checked ? page.state.usual_share : null })));
   droppable(byId("tries"), async (event) =>
     tryOut((await dropped(event.dataTransfer)).map(({ file }) => file)));
   document.addEventListener("paste", (event) => {
@@ -40,7 +40,7 @@ export async function tryOut(files) {
     complain("There are no photos in what was given.");
     return;
   }
-  if (!page.state.trust) {
+  if (!page.state.trust && !page.state.learning) {
     complain("There is no classifier yet: give two classes photos first.");
     return;
   }
@@ -63,7 +63,7 @@ export function verdict(answer) {
 export async function showTries(state) {
   byId("reject").checked = state.share !== null;
   byId("reject").disabled = Boolean(state.trust) && !state.can_reject;
-  const { answers } = await ask("/api/tried");
+  const { answers } = await ask(state.learning ? "/api/tried?patience=0" : "/api/tried");
   answers.reverse(); // the newest first
   const places = new Map(state.classes.map((each, place) => [each.name, place]));
   byId("try-tools").hidden = !answers.length;
@@ -92,7 +92,9 @@ async function teach(event, number) {
 }
 
 function updateAnswer(item, answer, places) {
-  item.querySelector(".answer").replaceChildren(...answerParts(answer, places));
+  const parts = item.querySelector(".answer");
+  // While it is learning, what it said before stays.
+  if (answer.label || !page.state.learning || !parts.hasChildNodes()) parts.replaceChildren(...answerParts(answer, places));
   const select = item.querySelector("select");
   const names = [...places.keys()];
   if (select.options.length !== names.length || names.some((name, at) => select.options[at].value !== name)) {
@@ -103,7 +105,10 @@ function updateAnswer(item, answer, places) {
 }
 
 export function answerParts(answer, places) {
-  if (!answer.label) return [make("p", { class: "hint" }, "No answer: there is no classifier at this moment.")];
+  if (!answer.label) {
+    const reason = page.state.learning ? "It is learning: the answer follows." : "No answer: there is no classifier at this moment.";
+    return [make("p", { class: "hint" }, reason)];
+  }
   const parts = [
     make("p", { class: answer.none_of_these ? "verdict none" : `verdict ${colour(places.get(answer.label) ?? 0)}` },
       answer.none_of_these ? "none of these" : answer.label),

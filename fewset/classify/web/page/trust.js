@@ -12,8 +12,9 @@ export function startTrust(given) {
   page = given;
 }
 
-export function showTrust({ trust, classes }) {
-  byId("trust-body").replaceChildren(...(trust ? findings(trust) : [make("p", { class: "hint" }, missing(classes))]));
+export function showTrust({ trust, classes, learning }) {
+  const parts = trust ? findings(trust) : learning ? [] : [make("p", { class: "hint" }, missing(classes))];
+  byId("trust-body").replaceChildren(...parts);
 }
 
 function missing(classes) {

@@ -1,0 +1,26 @@
+"""A LayerNorm of each item: what is left of FEAT without its attention."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fewset.models.about import About
+from fewset.models.adapters import register_adapter
+
+
+@register_adapter("norm")
+class Norm(nn.Module):
+    """ψ = LayerNorm(φ), a control: it never looks at the set."""
+
+    about = About("a LayerNorm of each item, blind to its set", paper="a control", trained=True)
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(
+        self,
+        items: Float[Tensor, "B S D"],
+        context: Float[Tensor, "B C D"] | None = None,  # noqa: ARG002
+    ) -> Float[Tensor, "B S D"]:
+        normalised: Tensor = self.norm(items)
+        return normalised
