@@ -168,6 +168,12 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
                 f"{source.path} has the splits {', '.join(splits)}, expected a folder a class; take one of "
                 f"them: {source.path / splits[-1]}"
             )
+        for entry in found:
+            if entry.group is not None:
+                raise UserError(
+                    f"{entry.file} in {source.path} is two folders deep, expected a folder a class; move the "
+                    "folders of the classes side by side"
+                )
         if not found:
             raise UserError(
                 f"there are no photos in {source.path}; expected a folder a class with files "

@@ -13,6 +13,7 @@ from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan
 from fewset.runtime.errors import UserError
+from fewset.tasks.scores import ALONE
 from fewset.tasks.spec import TaskSpec
 
 # Methods as tables call them; their recipes have the same names in small letters.
@@ -276,15 +277,20 @@ def _features_of_the_set(runner: StudyRunner) -> str:
 
 
 def adaptation(_: StudyRunner) -> StudyPlan:
-    """The embeddings before and after adaptation."""
+    """The embeddings before and after adaptation, and what of it is left without the set."""
+    rows = {"Pre-Adapt": "before", "Post-Adapt": "", "Post-Adapt, sets of one": ALONE}
     return StudyPlan(
         "Before against after adaptation",
         tuple(
             PlannedNumber(row, column, PlannedRun("feat", shot), score=score)
-            for row, score in (("Pre-Adapt", "before"), ("Post-Adapt", ""))
+            for row, score in rows.items()
             for column, shot in _SHOTS.items()
         ),
         corner="embeddings",
+        notes=(
+            "Sets of one: the same weights, each prototype adapted by itself. What is above that is due to "
+            "the rest of the set.",
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fewset.experiments.result import TASK_FIELDS
 from fewset.report.loading import LoadedResult
 from fewset.runtime.errors import UserError
-from fewset.tasks.scores import ALONE, Difference, Score, compare
+from fewset.tasks.scores import ALONE, FOREIGN, Difference, Score, compare
 
 
 class Comparison(NamedTuple):
@@ -15,13 +15,15 @@ class Comparison(NamedTuple):
 
     Both are None for a baseline itself and for a result whose tasks no other result shares, which is
     `alone`. `gain` is what the adaptation brings, None where there is none, and `set_adds` the part of it
-    that is lost when each item is adapted as a set of one.
+    that is lost when each item is adapted as a set of one. `over_foreign` is the gain over the same weights
+    with another task's items in place of the others.
     """
 
     result: LoadedResult
     label: str
     gain: Difference | None
     set_adds: Difference | None
+    over_foreign: Difference | None
     baseline: str | None
     difference: Difference | None
     alone: bool
@@ -42,6 +44,7 @@ def compare_results(results: Sequence[LoadedResult], baseline: int | None = None
             labels[result],
             gain=None if result.unadapted is None else compare(result.score, result.unadapted),
             set_adds=compare(result.score, result.scores[ALONE]) if ALONE in result.scores else None,
+            over_foreign=compare(result.score, result.scores[FOREIGN]) if FOREIGN in result.scores else None,
             baseline=None if other is result else labels[other],
             difference=None if other is result else difference(result, other),
             alone=others.count(result) == 1 and other is result,

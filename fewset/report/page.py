@@ -105,6 +105,11 @@ def _sentences(item: Comparison) -> list[str]:
         sentences.append(f"The adapter {effect}.")
     if item.set_adds is not None:
         sentences.append(_credit(item.set_adds))
+    if item.set_adds is not None and item.set_adds.excludes_zero and item.over_foreign is not None:
+        sentences.append(
+            f"Compared with another task in place of the rest of the set, it is {text_of(item.over_foreign)} "
+            "points."
+        )
     return sentences
 
 

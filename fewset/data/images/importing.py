@@ -98,6 +98,7 @@ def import_set(
         class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
         domain_names, domains = _optional([entry.domain for entry in entries])
         _, origins = _optional([entry.origin for entry in entries])
+        group_of = {entry.class_name: entry.group for entry in entries if entry.group is not None}
         own_size = None if size == importer.size else size
         with write_store(
             path,
@@ -108,6 +109,7 @@ def import_set(
             domains=domains,
             domain_names=domain_names,
             origins=origins,
+            groups=[group_of[name] for name in class_names] if group_of else None,
             source=origin.words,
             source_key=origin.key,
             command=import_command(kind, source, name, size=own_size, seed=seed, skip_bad=skip_bad),

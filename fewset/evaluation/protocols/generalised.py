@@ -41,6 +41,7 @@ class EmbeddedSplit(NamedTuple):
     features: Float[Tensor, "items D"]
     labels: Int[np.ndarray, " items"]
     class_names: tuple[str, ...] | None = None
+    nearest: Int[np.ndarray, "labels others"] | None = None
 
 
 @register_protocol("generalised")
@@ -130,7 +131,8 @@ class GeneralisedProtocol(Protocol):
 
 
 def _embedded(job: Job, rows: Int[np.ndarray, " n"]) -> EmbeddedSplit:
-    return EmbeddedSplit(job.embed(rows), job.images.labels[rows], job.images.class_names)
+    images = job.images
+    return EmbeddedSplit(job.embed(rows), images.labels[rows], images.class_names, images.nearest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +178,7 @@ def generalised_margins(
     if seen_query is None:
         seen_query = min(spec.query, int(seen.index.queries.min()))
     classes, dim = seen.prototypes.shape
-    index = ClassIndex(unseen.labels, unseen.class_names)
+    index = ClassIndex(unseen.labels, unseen.class_names, nearest=unseen.nearest)
     device = unseen.features.device
     seen_margins = np.empty((spec.tasks, classes, seen_query), dtype=np.float32)
     unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)

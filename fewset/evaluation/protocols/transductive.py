@@ -5,6 +5,7 @@ join the set that is adapted, and they refine the prototypes by soft k-means (Se
 transductive itself, such as TIM's, does it in its own way.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -13,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fewset.evaluation.controls import set_adds, with_another_task
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
@@ -22,7 +24,10 @@ from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
 from fewset.runtime.errors import UserError, refuse_unknown
-from fewset.tasks.episode import class_major_labels, prototypes
+from fewset.tasks.episode import Episode, class_major_labels, prototypes
+from fewset.tasks.sampling import ClassIndex
+from fewset.tasks.scores import ALONE, FOREIGN, SET_ADDS, Score
+from fewset.tasks.spec import TaskSpec
 from fewset.tasks.unbalanced import check_unbalanced, sample_unbalanced
 
 
@@ -117,16 +122,44 @@ class Transductive(Protocol):
             own = self.variant == HEAD
             classify = model if own else partial(transductive_logits, model, how=VARIANTS[self.variant])
             score = score_tasks(classify, features, pool.index, job.spec, title="scoring", draw=draw)
+            controls = {} if own else _controls(model, features, pool.index, job.spec, self.variant, draw)
+        fields = {SET_ADDS: set_adds(score, controls)} if ALONE in controls else {}
         if balanced:
-            return Outcome(score, left_out=pool.left_out)
+            return Outcome(score, controls, fields=fields, left_out=pool.left_out)
         queries = f"{job.spec.way * job.spec.query} a task, shared out by a Dirichlet({self.dirichlet})"
         return Outcome(
             score,
+            controls,
             left_out=pool.left_out,
             task_key=f"queries: Dirichlet({self.dirichlet})",
-            fields={"dirichlet": self.dirichlet},
+            fields={"dirichlet": self.dirichlet, **fields},
             notes={"unbalanced queries": queries},
         )
+
+
+def _controls(
+    model: FewShotModel,
+    features: Float[Tensor, "items D"],
+    index: ClassIndex,
+    spec: TaskSpec,
+    variant: str,
+    draw: Callable[[int, int], Episode] | None,
+) -> dict[str, Score]:
+    """The scores of the controls.
+
+    "alone": each item is adapted as a set of one. "foreign": the queries of another task inform, in place of
+    the task's own. Where queries are classified as adapted, their own task is in them, and there is no such
+    control, nor for unbalanced queries.
+    """
+    how, scores = VARIANTS[variant], {}
+    if model.capabilities.adapts:
+        alone = partial(transductive_logits, model.alone(), how=how)
+        scores[ALONE] = score_tasks(alone, features, index, spec, draw=draw)
+    if draw is None and not how.adapted_queries:
+        foreign = partial(informed_by_another_task, model, how=how)
+        score = score_tasks(foreign, features, index, spec, draw=with_another_task(index, spec))
+        scores[FOREIGN] = Score.of(score.per_task, spec, index.digest)
+    return scores
 
 
 def transductive_logits(
@@ -141,16 +174,39 @@ def transductive_logits(
     the refinement such an average counts as the shots it stands for, as it would in Semi-ProtoNet.
     """
     shots = support.shape[2]
-    labelled = support
-    if how.adapted_queries:
-        support, query = _adapt_together(model, support, query)
-    else:
-        support = model.adapt(support, query if how.joined else None)
-        query = model.adapt_queries(labelled, query)
+    if not how.adapted_queries:
+        return _informed_logits(model, support, query, query, how)
+    support, query = _adapt_together(model, support, query)
     if how.steps and support.shape[2] < shots:
         support = support.expand(-1, -1, shots, -1)
     logits: Tensor = refining_head(model, how.steps)(support, query)
     return logits
+
+
+def informed_by_another_task(
+    model: FewShotModel,
+    support: Float[Tensor, "T N2 K D"],
+    query: Float[Tensor, "T M2 D"],
+    how: Transduction,
+) -> Float[Tensor, "T M N"]:
+    """Logits of the first half of the queries, by the first half of the classes; the other queries inform."""
+    query, others = query.chunk(2, dim=1)
+    return _informed_logits(model, support.chunk(2, dim=1)[0], query, others, how)
+
+
+def _informed_logits(
+    model: FewShotModel,
+    support: Float[Tensor, "T N K D"],
+    query: Float[Tensor, "T M D"],
+    informing: Float[Tensor, "T C D"],
+    how: Transduction,
+) -> Float[Tensor, "T M N"]:
+    """Logits of queries as they are, by prototypes that `informing` is in the set of, and refines."""
+    adapted = model.adapt(support, informing if how.joined else None)
+    adapted = adapted.expand(-1, -1, support.shape[2], -1) if how.steps else adapted
+    head = refining_head(model, how.steps)
+    prototypes = head.refined(adapted, model.adapt_queries(support, informing))
+    return head.similarity(model.adapt_queries(support, query), prototypes) / head.temperature
 
 
 def _adapt_together(

@@ -40,10 +40,19 @@ class SemiPrototypeHead(SimilarityHead):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
+        return self.similarity(query, self.refined(support, query, mask)) / self.temperature
+
+    def refined(
+        self,
+        support: Float[Tensor, "T N K D"],
+        query: Float[Tensor, "T M D"],
+        mask: Bool[Tensor, "T N K"] | None = None,
+    ) -> Float[Tensor, "T N D"]:
+        """The prototypes, refined with these queries."""
         shots = support.new_ones(support.shape[:3]) if mask is None else mask.to(support.dtype)
         shots = shots.sum(dim=2).unsqueeze(-1)
         labelled = centres = prototypes(support, mask)
         for _ in range(self.steps):
             share = (self.similarity(query, centres) / self.temperature).softmax(dim=-1).mT
             centres = (shots * labelled + share @ query) / (shots + share.sum(dim=-1, keepdim=True))
-        return self.similarity(query, centres) / self.temperature
+        return centres

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from fewset.evaluation.protocols.generalised import (
     generalised_margins,
     joint_prototypes,
 )
-from fewset.evaluation.scoring import evaluate
+from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.adapters import ADAPTERS
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
@@ -93,6 +95,19 @@ def test_unseen_alone_is_the_standard_setting(adapter: str) -> None:
     found = scores_at(generalised_margins(model, seen, unseen, SPEC, adapt_seen=False), 0.0)
     expected = evaluate(model, unseen.features, unseen.labels, SPEC)
     np.testing.assert_allclose(found["unseen"].per_task, expected.per_task, rtol=1e-6)
+
+
+def test_related_classes_are_drawn_as_in_the_standard_setting() -> None:
+    (_, seen), unseen, model = seen_side(), unseen_side(), model_with("attention")
+    nearest = np.array([[(own + step) % 5 for step in (1, 2)] for own in range(5)])
+    spec, unseen = replace(SPEC, related=2), unseen._replace(nearest=nearest)
+    found = scores_at(generalised_margins(model, seen, unseen, spec, adapt_seen=False), 0.0)
+    with evaluating(model) as model:
+        index = ClassIndex(unseen.labels, nearest=nearest)
+        expected = score_tasks(model, unseen.features, index, spec)
+        random = score_tasks(model, unseen.features, index, SPEC)
+    np.testing.assert_allclose(found["unseen"].per_task, expected.per_task, rtol=1e-6)
+    assert not np.array_equal(expected.per_task, random.per_task)
 
 
 @pytest.mark.parametrize("constant", [0.0, -0.7, 1.3])

@@ -9,6 +9,8 @@ from fewset.evaluation.protocols.transductive import (
     VARIANTS,
     Transduction,
     _adapt_together,
+    _controls,
+    informed_by_another_task,
     transductive_logits,
 )
 from fewset.evaluation.scoring import evaluate, score_tasks
@@ -16,7 +18,7 @@ from fewset.models.adapters import ADAPTERS
 from fewset.models.model import FewShotModel
 from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
-from fewset.tasks.scores import Score
+from fewset.tasks.scores import ALONE, FOREIGN, Score
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import DIM, distance, model_with, table
 
@@ -188,3 +190,41 @@ def test_what_cannot_be_is_refused() -> None:
         Transduction(steps=-1)
     with pytest.raises(UserError, match="this model has a MatchingHead"):
         transductive_logits(model_with("identity", "matching"), *(t.float() for t in tasks()), Transduction())
+
+
+@pytest.mark.parametrize("method", ["dagger", "double-dagger-published", "semi-protonet"])
+def test_queries_of_another_task_inform_in_place_of_the_own(method: str) -> None:
+    """With the task itself as the other one, nothing changes."""
+    support, query = tasks()
+    model = model_with("attention").double()
+    twice = (torch.cat([rows, rows], dim=1) for rows in (support, query))
+    torch.testing.assert_close(
+        informed_by_another_task(model, *twice, VARIANTS[method]),
+        transductive_logits(model, support, query, VARIANTS[method]),
+    )
+
+
+def controls_of(adapter: str, method: str, **options: object) -> tuple[Score, dict[str, Score]]:
+    features, labels = table(items=30)
+    index, spec = ClassIndex(labels), TaskSpec(way=3, shot=1, query=20, tasks=200)
+    with evaluating(model_with(adapter, **options)) as model:
+        score = score_tasks(partial(transductive_logits, model, how=VARIANTS[method]), features, index, spec)
+        return score, _controls(model, features, index, spec, method, None)
+
+
+def test_refinement_gains_by_the_queries_of_its_own_task() -> None:
+    score, controls = controls_of("identity", "semi-protonet")
+    assert list(controls) == [FOREIGN]
+    assert score.mean > controls[FOREIGN].mean + 0.02
+
+
+def test_an_adapter_that_sees_no_set_has_the_same_score_in_the_controls() -> None:
+    score, controls = controls_of("norm", "dagger")
+    np.testing.assert_array_equal(controls[ALONE].per_task, score.per_task)
+    np.testing.assert_array_equal(controls[FOREIGN].per_task, score.per_task)
+
+
+def test_queries_that_are_adapted_themselves_have_the_control_of_sets_of_one_only() -> None:
+    score, controls = controls_of("attention", "double-dagger")
+    assert list(controls) == [ALONE]
+    assert score.mean != controls[ALONE].mean

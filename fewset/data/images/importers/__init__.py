@@ -35,6 +35,8 @@ class Entry(NamedTuple):
     """None: the whole image."""
     quarter_turns: int = 0
     """Counter-clockwise."""
+    group: str | None = None
+    """That its class is in: classes of a group are near each other. None for all: there are no groups."""
     read: Callable[[], bytes | UInt8[np.ndarray, "height width 3"]] | None = None
     """Gives the image where it is not a file of its own; `file` then only names it."""
 

@@ -1,4 +1,8 @@
-"""A folder a class: `class/image.jpg`, or `train|val|test/class/image.jpg` with any of the three."""
+"""A folder a class: `class/image.jpg`, or `train|val|test/class/image.jpg` with any of the three.
+
+Folders of such folders are groups of classes that are near each other: `group/class/image.jpg`, or
+`train|val|test/group/class/image.jpg`.
+"""
 
 from pathlib import PurePosixPath
 
@@ -16,12 +20,23 @@ def entries(source: Source) -> list[Entry]:
     if len(tops) == 1 and not tops & set(SPLITS) and all(len(parts) > 2 for parts in images.values()):
         images = {file: parts[1:] for file, parts in images.items()}
 
-    with_splits = all(len(parts) == 3 and parts[0] in SPLITS for parts in images.values())
-    if not with_splits:
-        for file, parts in images.items():
-            if len(parts) != 2:
-                raise UserError(
-                    f"{file} in {source.path} does not fit the folder layout: expected every image as "
-                    "class/image, or every image as train|val|test/class/image; move or remove it"
-                )
-    return [Entry(file, parts[-2], parts[0] if with_splits else None) for file, parts in images.items()]
+    with_splits = all(len(parts) > 2 and parts[0] in SPLITS for parts in images.values())
+    depths = {file: len(parts) - with_splits for file, parts in images.items()}
+    usual = 3 if set(depths.values()) == {3} else 2
+    group_of: dict[str, str] = {}
+    entries = []
+    for file, parts in images.items():
+        if depths[file] != usual:
+            raise UserError(
+                f"{file} in {source.path} does not fit the folder layout: expected every image as "
+                "class/image, or every image as group/class/image, in train|val|test/ or without these; move "
+                "or remove it"
+            )
+        group = parts[-3] if usual == 3 else None
+        if group is not None and group_of.setdefault(parts[-2], group) != group:
+            raise UserError(
+                f"the class {parts[-2]!r} in {source.path} is in two groups, {group_of[parts[-2]]!r} and "
+                f"{group!r}; rename one of them, or move the images into one folder"
+            )
+        entries.append(Entry(file, parts[-2], parts[0] if with_splits else None, group=group))
+    return entries

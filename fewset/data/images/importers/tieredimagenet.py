@@ -1,7 +1,8 @@
 """tieredImageNet as it is distributed: pickled or zipped arrays of 84 pixels, or a folder a class.
 
 - `{train,val,test}_images_png.pkl`, a list of PNG files, or `{train,val,test}_images.npz`, an array `images`;
-  with `{train,val,test}_labels.pkl`: `label_specific` and `label_specific_str`, or only `labels`
+  with `{train,val,test}_labels.pkl`: `label_specific` and `label_specific_str`, or only `labels`; the 34
+  categories, `label_general`, are groups of classes that are near each other
 - `train|val|test/class/image`
 - ImageNet's own `class/image` with the published lists of classes `train.csv`, `val.csv`, `test.csv` (the
   class in the first column, no head line); other classes are left out
@@ -63,10 +64,9 @@ def _from_arrays(
     source: Source, root: PurePosixPath, images: list[str], labels: list[str], load: Load
 ) -> list[Entry]:
     files = {split: str(root / file) for split, file in zip(SPLITS, images, strict=True)}
-    names = {
-        split: _class_names(source, str(root / file), split)
-        for split, file in zip(SPLITS, labels, strict=True)
-    }
+    label_files = {split: str(root / file) for split, file in zip(SPLITS, labels, strict=True)}
+    names = {split: _class_names(source, file, split) for split, file in label_files.items()}
+    groups = {split: _categories(source, file, split) for split, file in label_files.items()}
     lock = Lock()
 
     @lru_cache(maxsize=2)  # where one split ends, some threads are still at it
@@ -79,10 +79,22 @@ def _from_arrays(
         return images(number)
 
     return [
-        Entry(f"{files[split]}/{number:06}", name, split, read=partial(read, split, number))
+        Entry(f"{files[split]}/{number:06}", name, split, group=group, read=partial(read, split, number))
         for split in SPLITS
-        for number, name in enumerate(names[split])
+        for number, (name, group) in enumerate(zip(names[split], groups[split], strict=True))
     ]
+
+
+def _categories(source: Source, file: str, split: str) -> list[str | None]:
+    """The category of each image's class, where the file has it; categories are in one split each."""
+    content = read_dictionary(source, file)
+    labels = content.get("label_specific", content.get("labels", ()))
+    if "label_general" not in content:
+        return [None] * len(labels)
+    categories = flat_list(content["label_general"], NUMBER, f"{file} in {source.path}: 'label_general'")
+    if len(categories) != len(labels):
+        raise UserError(f"{file} in {source.path} has {len(categories)} categories and {len(labels)} labels")
+    return [f"{split}-{category}" for category in categories]
 
 
 def _class_names(source: Source, file: str, split: str) -> list[str]:

@@ -107,3 +107,25 @@ def test_a_class_in_two_splits_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'dog' is in two splits.*classes it has not seen"):
         import_set("folder", as_directory(tree, tmp_path))
     assert_nothing_was_written()
+
+
+@both
+@pytest.mark.parametrize("top", ["", "train/"])
+def test_folders_of_folders_are_groups_of_related_classes(tmp_path: Path, write: Write, top: str) -> None:
+    groups = {"gull": ("herring", "ring-billed"), "warbler": ("canada", "hooded", "palm")}
+    tree = {
+        f"{top}{group}/{one}/{item}.png": picture(item)
+        for group, members in groups.items()
+        for one in members
+        for item in range(2)
+    }
+    got = import_set("folder", write(tree, tmp_path), size=11)
+    assert got.class_names == ("canada", "herring", "hooded", "palm", "ring-billed")
+    assert got.nearness is not None
+    assert got.nearness.nearest == ((2, 3), (4,), (0, 3), (0, 2), (1,))
+
+
+def test_a_class_in_two_groups_is_named(tmp_path: Path) -> None:
+    tree = {"a/x/1.png": picture(0), "b/x/2.png": picture(1)}
+    with pytest.raises(UserError, match=r"the class 'x' in .* is in two groups, 'a' and 'b'"):
+        import_set("folder", as_directory(tree, tmp_path), size=11)

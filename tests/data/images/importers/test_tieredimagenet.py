@@ -91,6 +91,23 @@ def test_npz_arrays_become_red_first(tmp_path: Path, write: Write, compressed: b
     assert_holds_arrays(got, LABELS, UNIQUE)
 
 
+def test_classes_of_a_category_are_related(tmp_path: Path) -> None:
+    categories = {"train": [1, 0, 1, 0, 1], "val": [0, 0, 0], "test": [0, 0, 0, 0]}  # cranes, birds
+    tree = pngs()
+    for split in SPLITS:
+        content = {**labels(split), "label_general": np.array(categories[split])}
+        tree[f"{split}_labels.pkl"] = pickle.dumps(content)
+    got = import_set("tieredimagenet", as_directory(tree, tmp_path), size=11)
+    assert got.nearness is not None
+    near = {
+        got.class_names[one]: {got.class_names[other] for other in others}
+        for one, others in enumerate(got.nearness.nearest)
+    }
+    assert near["crane 1"] == {"crane 2"}
+    assert near["robin"] == near["tench"] == set()
+    assert near["kite"] == {"drake"}
+
+
 def test_labels_without_names(tmp_path: Path) -> None:
     got = import_set("tieredimagenet", as_directory(arrays(only_labels=True), tmp_path), size=11)
     assert_holds_arrays(got, LABELS, {split: [f"{split}-{label}" for label in range(3)] for split in SPLITS})
