@@ -18,7 +18,7 @@ from recipe_pages import recipe_page
 
 import fewset
 from fewset.cli.app import app
-from fewset.runtime.registry import Registry
+from fewset.core.registry import Registry
 
 
 def write(directory: Path) -> None:

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from fewset.classify.transformer import embed as embed
     from fewset.data.images.importing import import_set as import_set
     from fewset.data.images.store import open_set as open_set
+    from fewset.encoders import register_encoder as register_encoder
     from fewset.evaluation.scoring import evaluate as evaluate
     from fewset.experiments.authors import load_authors_checkpoint as load_authors_checkpoint
     from fewset.experiments.weights import load as load
     from fewset.experiments.zoo import list_models as list_models
     from fewset.models.adapters import register_adapter as register_adapter
     from fewset.models.backbones import register_backbone as register_backbone
-    from fewset.models.encoders import register_encoder as register_encoder
     from fewset.models.heads import register_head as register_head
     from fewset.models.model import FewShotModel as FewShotModel
     from fewset.tasks.scores import Difference as Difference
@@ -43,7 +43,7 @@ _HOME = {
     "open_set": "fewset.data.images.store",
     "register_adapter": "fewset.models.adapters",
     "register_backbone": "fewset.models.backbones",
-    "register_encoder": "fewset.models.encoders",
+    "register_encoder": "fewset.encoders",
     "register_head": "fewset.models.heads",
 }
 

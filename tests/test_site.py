@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import fewset
-from fewset.runtime.registry import Registry
+from fewset.core.registry import Registry
 
 DOCS = Path(__file__).parents[1] / "docs"
 

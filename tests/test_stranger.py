@@ -44,7 +44,7 @@ STRANGERS = {
     ),
     "backbone": Stranger("tiny", "docs/extending.md", "models/backbones", ("model.backbone=tiny",)),
     "importer": Stranger("underscore", "docs/extending.md", "data/images/importers"),
-    "encoder": Stranger("brightness", "docs/encoders.md", "models/encoders"),
+    "encoder": Stranger("brightness", "docs/encoders.md", "encoders"),
     "protocol": Stranger("noisy", "docs/extending.md", ""),
 }
 PARTS = [kind for kind, stranger in STRANGERS.items() if stranger.overrides]

@@ -8,9 +8,9 @@ from statistics import median
 from typing import Any
 
 from fewset.bench.workers import Repetition, Worker, take_turns
+from fewset.compute.devices import device_name, pick_device
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import command_line
-from fewset.runtime.devices import device_name, pick_device
 
 FORMAT = 1
 Record = dict[str, Any]

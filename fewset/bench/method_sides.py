@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fewset.bench.photo_sides import SEED
 from fewset.bench.workers import Repetition
+from fewset.compute.devices import pick_device
 from fewset.evaluation.deciding import task_accuracy
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.scoring import load_loops, score_tasks
@@ -23,7 +24,6 @@ from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
 from fewset.models.model import FewShotModel
-from fewset.runtime.devices import pick_device
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec

@@ -9,12 +9,12 @@ import numpy as np
 
 from fewset.bench.measuring import Measuring, Record, measure_sides, median_of, ratio_of
 from fewset.bench.workers import Repetition
+from fewset.compute.devices import pick_device
+from fewset.core.errors import UserError, refuse_unknown
+from fewset.core.extras import import_extra, imports
+from fewset.encoders import DEFAULT
 from fewset.models.about import about_of
-from fewset.models.encoders import DEFAULT
 from fewset.models.heads import HEADS
-from fewset.runtime.devices import pick_device
-from fewset.runtime.errors import UserError, refuse_unknown
-from fewset.runtime.extras import import_extra, imports
 
 TABLES = (64, 640)  # numbers in a row: those of the ConvNet and of ResNet-12
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}

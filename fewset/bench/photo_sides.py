@@ -19,11 +19,11 @@ from fewset.bench.workers import Repetition
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.photo_rows import photo_rows
 from fewset.classify.photos import Photo
+from fewset.compute.devices import pick_device
 from fewset.data.images.decoding import decode_photo, encode
-from fewset.models.encoders import DEFAULT
-from fewset.models.encoders.efficientnet_lite import load_efficientnet_lite
-from fewset.models.encoders.network import NetworkEncoder
-from fewset.runtime.devices import pick_device
+from fewset.encoders import DEFAULT
+from fewset.encoders.efficientnet_lite import load_efficientnet_lite
+from fewset.encoders.network import NetworkEncoder
 
 SEED = 0
 NEW = (40, 640, 480)

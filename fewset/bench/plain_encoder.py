@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.encoders.efficientnet_lite import (
+from fewset.encoders.efficientnet_lite import (
     EPSILON,
     layer_state,
     load_efficientnet_lite,
     published_state,
 )
-from fewset.models.encoders.efficientnet_lite_network import SameConvolution
-from fewset.models.encoders.network import NetworkEncoder
+from fewset.encoders.efficientnet_lite_network import SameConvolution
+from fewset.encoders.network import NetworkEncoder
 
 
 def plain_encoder(name: str, device: torch.device, folded: bool = False) -> NetworkEncoder:

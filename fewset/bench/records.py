@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from fewset.bench.measuring import FORMAT, Record
+from fewset.core.errors import UserError
+from fewset.io.files import page_beside, write_page
+from fewset.io.reading import read_json
 from fewset.report.tables import Column, Table, markdown_text, plain_text
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import page_beside, write_page
-from fewset.runtime.reading import read_json
 
 _INTRODUCTION = """# Performance
 
@@ -25,7 +25,7 @@ clients ask at once with its own encoder, which is given the same photos by itse
 files in memory, which it decodes and resizes as the server does, and as pixels of the size that the network
 takes. Clients and server share the cores.
 
-fewset sets up its process for a CPU (`fewset.runtime.machine.tune`; `FEWSET_TUNE=0` turns it off):
+fewset sets up its process for a CPU (`fewset.compute.machine.tune`; `FEWSET_TUNE=0` turns it off):
 
 - Freed memory stays in the process (with glibc), which saves a training step its page faults.
 - Denormal numbers are flushed to zero.

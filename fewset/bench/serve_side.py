@@ -21,7 +21,7 @@ from fewset.bench.clients import Reply, ask_all, request
 from fewset.bench.photo_sides import NEW, Photograph, made_photographs
 from fewset.bench.workers import Repetition
 from fewset.classify.classifier import FewShotClassifier
-from fewset.runtime.machine import peak_memory
+from fewset.compute.machine import peak_memory
 
 _BOUNDARY = "fewset-bench"
 _TOLERANCE = 1e-4  # of a probability: photos are embedded with whatever others are waiting

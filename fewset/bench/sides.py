@@ -21,6 +21,7 @@ from fewset.bench.photo_sides import SEED, Fit, Photos, Rows, write_photographs
 from fewset.bench.serve_side import Serve
 from fewset.bench.table_sides import PlainTable, TableScoring
 from fewset.bench.workers import Repetition
+from fewset.compute.devices import pick_device
 from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
 from fewset.data.images.importing import import_set
@@ -32,7 +33,6 @@ from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import load
 from fewset.models.model import FewShotModel, embedding_model
-from fewset.runtime.devices import pick_device
 from fewset.tasks.episode import split
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import sample_tasks

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.machine import describe, peak_memory, tune
+from fewset.compute.machine import describe, peak_memory, tune
+from fewset.core.errors import UserError
 
 Repetition = dict[str, Any]
 """What a side says of a repetition: `seconds` and `images` at least."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fewset.classify.answers import NONE_OF_THESE, Answer, Row
-from fewset.runtime.files import replacing
+from fewset.io.files import replacing
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DIGITS = 4  # of probabilities and cosines: what rounding errors do to the next ones is no news

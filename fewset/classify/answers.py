@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 NONE_OF_THESE = "none of these"
 

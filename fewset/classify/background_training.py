@@ -12,9 +12,9 @@ from fewset.classify.background import Background, HeldOutComparison
 from fewset.classify.heads import ClassifierHead, find_classifier_head, resolved_name, solved_episode
 from fewset.classify.linear import prepared
 from fewset.classify.support import Support
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable, open_features, write_features
 from fewset.evaluation.scoring import score_tasks
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import Score, compare
 from fewset.tasks.spec import TaskSpec

@@ -8,7 +8,7 @@ from fewset.classify.answers import plain_label
 from fewset.classify.learned import Learned
 from fewset.classify.rejection import SHARE
 from fewset.classify.trust import LEAST_SHOTS, Trust
-from fewset.runtime.paths import without_machine
+from fewset.io.paths import without_machine
 
 _LISTED = 10
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from fewset.classify.answers import NONE_OF_THESE, plain_label
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import LONGEST, plain_name
+from fewset.core.errors import UserError
+from fewset.core.names import LONGEST, plain_name
 
 
 def check_class_names(classes: np.ndarray) -> None:

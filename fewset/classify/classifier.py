@@ -28,10 +28,10 @@ from fewset.classify.rejection import rejected_share
 from fewset.classify.support import Support, support_of_photos, support_of_rows
 from fewset.classify.together import warn_if_not_advised
 from fewset.classify.transformer import chosen_encoder, encoder_of, readable_features
-from fewset.models.encoders import Encoder
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output
-from fewset.runtime.progress import progress
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
+from fewset.encoders import Encoder
+from fewset.io.files import check_output
 
 _BATCH = 256  # photos that are answered at once
 _FEW = 100  # photos that are embedded so soon that nobody wants to see it

@@ -8,9 +8,9 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from fewset.models.encoders import is_encoder
-from fewset.models.encoders.onnx_file import parts_of, settings_of
-from fewset.runtime.paths import recorded_path, user_path
+from fewset.encoders import is_encoder
+from fewset.encoders.onnx_file import parts_of, settings_of
+from fewset.io.paths import recorded_path, user_path
 
 _MOST_FILES = 10_000  # of a directory
 

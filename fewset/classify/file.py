@@ -40,12 +40,12 @@ from fewset.classify.learned import EncoderStamp, Learned
 from fewset.classify.linear import LinearClassifier
 from fewset.classify.support import Support
 from fewset.classify.trust import Trust
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing
-from fewset.runtime.names import one_line
-from fewset.runtime.parsing import parse, plain
-from fewset.runtime.paths import without_machine
-from fewset.runtime.reading import parse_json
+from fewset.core.errors import UserError
+from fewset.core.names import one_line
+from fewset.core.parsing import parse, plain
+from fewset.io.files import replacing
+from fewset.io.paths import without_machine
+from fewset.io.reading import parse_json
 
 FORMAT = 1
 _ENTRY, _DIGEST = "fewset.classifier", "sha256"

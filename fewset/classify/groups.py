@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import column_or_1d
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 
 def group_names(groups: Any, count: int) -> tuple[str, ...]:

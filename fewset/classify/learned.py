@@ -15,10 +15,10 @@ from fewset.classify.rejection import Closeness, closeness, threshold
 from fewset.classify.support import Support
 from fewset.classify.together import probabilities_together
 from fewset.classify.trust import Trust, examine
-from fewset.models.encoders import Encoder
+from fewset.compute.machine import prepare_for_fork
+from fewset.core.errors import UserError
+from fewset.encoders import Encoder
 from fewset.models.regression import membership
-from fewset.runtime.errors import UserError
-from fewset.runtime.machine import prepare_for_fork
 
 
 @dataclass(frozen=True)

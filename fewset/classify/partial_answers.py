@@ -16,8 +16,8 @@ import numpy as np
 
 from fewset.classify.answers import Row
 from fewset.classify.photos import Listing
-from fewset.runtime.inside import inside
-from fewset.runtime.reading import open_file, parse_json
+from fewset.io.inside import inside
+from fewset.io.reading import open_file, parse_json
 
 _NUMBER = (int, float, NoneType)
 _ANSWER: dict[str, tuple[type, ...]] = {

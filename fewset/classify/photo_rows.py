@@ -14,7 +14,7 @@ from PIL import Image
 
 from fewset.classify.photos import Photo
 from fewset.data.images.decoding import BadImage, decode_photo
-from fewset.models.encoders import Encoder
+from fewset.encoders import Encoder
 
 THUMBNAIL = 96
 """Pixels of the longer side of the small copies that a classifier keeps."""

@@ -28,13 +28,13 @@ from fewset.classify.sorting import (
     sort_photos,
     write_plan,
 )
-from fewset.models.encoders import Encoder
-from fewset.runtime import distributed
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_apart, check_output
-from fewset.runtime.locks import alone
-from fewset.runtime.names import one_line
-from fewset.runtime.progress import progress
+from fewset.compute import distributed
+from fewset.core.errors import UserError
+from fewset.core.names import one_line
+from fewset.core.progress import progress
+from fewset.encoders import Encoder
+from fewset.io.files import check_apart, check_output
+from fewset.io.locks import alone
 
 CHUNK = 2 * BATCH
 """Photos between two writes. A multiple of what the encoder gets at once, which must not depend on it."""
@@ -155,7 +155,7 @@ def predict_to(
     assert partial is not None
     outputs.check(predictor.learned, paths, read)
     told = f"another run writes {partial} now; wait until it is done, or write to another file"
-    with alone(_lock(partial), told):
+    with alone(_lock(partial), told, distributed.on_main_process):
         if not resume and distributed.on_main_process(partial.exists):
             raise UserError(
                 f"{partial} is what a stopped run left; go on with it by --resume, or remove it to start over"

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from fewset.classify.linear import prepared, unit_rows
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 POWER = 1.0
 """Cosines of features as they are tell known from unknown photos better than those of their roots."""

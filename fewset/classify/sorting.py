@@ -21,10 +21,10 @@ from fewset.classify.answers import NONE_OF_THESE, Row
 from fewset.classify.class_names import folder_name
 from fewset.classify.partial_answers import is_answer
 from fewset.classify.photos import file_state
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing
-from fewset.runtime.inside import inside
-from fewset.runtime.reading import open_file, parse_json
+from fewset.core.errors import UserError
+from fewset.io.files import replacing
+from fewset.io.inside import inside
+from fewset.io.reading import open_file, parse_json
 
 Place = Callable[[Path, Path], None]
 """Puts a photo to a path; raises `FileExistsError` where something is there."""

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, Int64, UInt64
 
 from fewset.classify.answers import plain_label
 from fewset.classify.photo_rows import PhotoRow
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)

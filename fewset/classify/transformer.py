@@ -13,13 +13,13 @@ from fewset.classify.encoder_place import files_of
 from fewset.classify.learned import Learned
 from fewset.classify.photo_rows import PhotoRow, photo_rows
 from fewset.classify.photos import as_sequence, opened_photos
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
+from fewset.encoders import Encoder, is_encoder
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.run_encoder import load_encoder
 from fewset.experiments.weights import load
-from fewset.models.encoders import Encoder, is_encoder
 from fewset.models.model import image_embedder
-from fewset.runtime.errors import UserError
 
 _LISTED = 3
 

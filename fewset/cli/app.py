@@ -23,9 +23,9 @@ import fewset.cli
 from fewset import __version__
 from fewset.cli.interrupts import interrupts_kept, is_interrupt
 from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
-from fewset.runtime import distributed
-from fewset.runtime.errors import UserError
-from fewset.runtime.refusals import as_user_error
+from fewset.compute import distributed
+from fewset.core.errors import UserError
+from fewset.io.refusals import as_user_error
 
 # The panels of the help from top to bottom, and the files that come first in each; others follow by name.
 _PANELS: dict[str, tuple[str, ...]] = {

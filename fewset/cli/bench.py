@@ -33,7 +33,7 @@ def _measure(
     from fewset.bench.measuring import Measuring
     from fewset.bench.parts import PARTS, ModelMeasuring
     from fewset.bench.records import record_text
-    from fewset.runtime.files import write_json
+    from fewset.io.files import write_json
 
     kind = ModelMeasuring if model else Measuring
     setup = kind(repetitions=repetitions, device=device, plugins=tuple(plugin or ()), **model)

@@ -11,9 +11,9 @@ import typer
 from fewset.cli.options import DeviceOption, PluginOption
 from fewset.cli.output import console, echo, make_table, print_warning, resumable
 from fewset.cli.start import start
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_apart, check_output, file_digest, write_text
-from fewset.runtime.names import one_line
+from fewset.core.errors import UserError
+from fewset.core.names import one_line
+from fewset.io.files import check_apart, check_output, file_digest, write_text
 
 if TYPE_CHECKING:
     from fewset.classify.answers import Row
@@ -70,7 +70,7 @@ def fit(
     from fewset.classify.encoder_place import files_of
     from fewset.classify.photos import check_no_photo, read_files
     from fewset.classify.transformer import chosen_encoder
-    from fewset.runtime import distributed
+    from fewset.compute import distributed
 
     card = card or out.with_name(f"{out.name}.md")
     check_apart({"-o": out, "--card": card})
@@ -137,7 +137,7 @@ def predict(
     from fewset.classify.encoder_place import files_of
     from fewset.classify.predicting import Outputs, predict_to
     from fewset.classify.sorting import link, move
-    from fewset.runtime.devices import pick_device
+    from fewset.compute.devices import pick_device
 
     pick_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:

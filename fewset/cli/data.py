@@ -10,7 +10,7 @@ import typer
 from fewset.cli.options import DeviceOption, PluginOption, counted
 from fewset.cli.output import console, echo, make_table, print_warning
 from fewset.cli.start import load_plugins, start
-from fewset.runtime.errors import UserError, refuse_unknown
+from fewset.core.errors import UserError, refuse_unknown
 
 if TYPE_CHECKING:
     from fewset.data.features.table import FeatureTable
@@ -116,8 +116,8 @@ def data_relate(
     """
     start(plugin)
     from fewset.data.images.store import open_set
+    from fewset.encoders import DEFAULT
     from fewset.experiments.relate import relate_set
-    from fewset.models.encoders import DEFAULT
 
     if groups is None and encoder is None:
         encoder = DEFAULT
@@ -187,7 +187,7 @@ def data_verify(
     """
     from fewset.data.images.contact_sheet import check_sheet, contact_sheet
     from fewset.data.images.store import ImageSet
-    from fewset.runtime.files import write_bytes
+    from fewset.io.files import write_bytes
 
     imported = _imported(name)
     if sheet is not None and not isinstance(imported[0], ImageSet):
@@ -219,7 +219,7 @@ def data_clean(
     Example: `fewset data clean`
     """
     from fewset.data.manifest import home
-    from fewset.runtime.partial import clear
+    from fewset.io.partial import clear
 
     given = directories or [home()]
     for directory in given:

@@ -29,9 +29,9 @@ from fewset.cli.options import (
 )
 from fewset.cli.output import echo, print_result
 from fewset.cli.start import start
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import shortened
-from fewset.runtime.parsing import whole_number
+from fewset.core.errors import UserError
+from fewset.core.names import shortened
+from fewset.core.parsing import whole_number
 
 PANEL = "Experiments"
 commands = typer.Typer()

@@ -8,8 +8,8 @@ import typer
 from fewset.cli.options import PluginOption
 from fewset.cli.output import echo
 from fewset.cli.start import start
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_apart
+from fewset.core.errors import UserError
+from fewset.io.files import check_apart
 
 PANEL = "Classify"
 commands = typer.Typer()

@@ -8,7 +8,7 @@ import typer
 from fewset.cli.options import DeviceOption, PluginOption, counted
 from fewset.cli.output import echo
 from fewset.cli.start import start
-from fewset.runtime.errors import refuse_unknown
+from fewset.core.errors import refuse_unknown
 
 PANEL = "Classify"
 commands = typer.Typer()
@@ -42,9 +42,9 @@ def measure(
     """
     start(plugin)
     from fewset.classify.measure.measurement import measure_set, read_plan, write_measurement
+    from fewset.compute.machine import describe
     from fewset.experiments.run_encoder import load_encoder
     from fewset.report.classifier_page import write_measured_page
-    from fewset.runtime.machine import describe
 
     planned = {each.name: each for each in read_plan(plan).sets}
     for name in only or ():
@@ -81,7 +81,7 @@ def measure_background(
     from fewset.classify.measure.embedded import SetSource
     from fewset.classify.photos import check_no_photo
     from fewset.experiments.run_encoder import load_encoder
-    from fewset.runtime.files import check_output
+    from fewset.io.files import check_output
 
     check_output(out, [source, *files_of(encoder), *(plugin or ())])
     check_no_photo(out)

@@ -54,7 +54,7 @@ def weights() -> None:
     from fewset.experiments.recipes import read_recipe
     from fewset.experiments.run_directory import RECIPE, WEIGHTS
     from fewset.experiments.zoo import released_models
-    from fewset.runtime.packaged import packaged_directory
+    from fewset.io.packaged import packaged_directory
 
     table, place = make_table("name", "method", "trained on", "size"), ""
     for name, model in released_models().items():

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from fewset.runtime.names import one_line
+from fewset.core.names import one_line
 
 if TYPE_CHECKING:
     from fewset.experiments.result import Result, StoredScore

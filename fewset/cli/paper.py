@@ -17,7 +17,7 @@ from fewset.cli.options import (
 )
 from fewset.cli.output import console, echo, make_table, resumable
 from fewset.cli.start import start
-from fewset.runtime.errors import UserError, refuse_unknown
+from fewset.core.errors import UserError, refuse_unknown
 
 PANEL = "Paper"
 METHODS = "methods"
@@ -132,10 +132,10 @@ def _methods(
 ) -> None:
     """Every method on one set of embeddings: a study of heads rather than of recipes."""
     start(plugin)
+    from fewset.compute.devices import pick_device
     from fewset.data.features.table import list_features
     from fewset.paper.method_tables import methods_tables, render_methods
     from fewset.report.tables import plain_text
-    from fewset.runtime.devices import pick_device
 
     if (on, overrides, runs, log_to) != ("strokes", None, RUNS, None):
         raise UserError(

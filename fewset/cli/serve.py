@@ -37,7 +37,7 @@ def serve(
     Example: `fewset serve my.fewset`
     """
     start(plugin)
-    from fewset.runtime.extras import import_extra
+    from fewset.core.extras import import_extra
 
     for module in ("fastapi", "uvicorn", "python_multipart"):
         import_extra(module, "web")

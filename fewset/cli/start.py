@@ -9,7 +9,7 @@ def start(plugins: Iterable[Path] | None = None) -> None:
 
     For every command that computes; it calls this before it imports anything of the library.
     """
-    from fewset.runtime.machine import tune
+    from fewset.compute.machine import tune
 
     tune()
     load_plugins(plugins)

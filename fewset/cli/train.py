@@ -17,7 +17,7 @@ from fewset.cli.options import (
 )
 from fewset.cli.output import echo, print_result, resumable
 from fewset.cli.start import start
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 PANEL = "Experiments"
 commands = typer.Typer()

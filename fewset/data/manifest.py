@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 from platformdirs import user_data_path
 
 from fewset import __version__
-from fewset.runtime.errors import UserError, unknown_name
-from fewset.runtime.files import file_digest, write_json
-from fewset.runtime.names import plain_name, shortened
-from fewset.runtime.parsing import parse
-from fewset.runtime.partial import clear_all
-from fewset.runtime.paths import recorded_path, user_path
-from fewset.runtime.reading import read_json
+from fewset.core.errors import UserError, unknown_name
+from fewset.core.names import plain_name, shortened
+from fewset.core.parsing import parse
+from fewset.io.files import file_digest, write_json
+from fewset.io.partial import clear_all
+from fewset.io.paths import recorded_path, user_path
+from fewset.io.reading import read_json
 
 Manifest = dict[str, Any]
 _T = TypeVar("_T")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from fewset.runtime.errors import refuse_unknown
+from fewset.core.errors import refuse_unknown
 from fewset.tasks.scores import Score
 
 OBJECTIVES = ("harmonic", "combined")

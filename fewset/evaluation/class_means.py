@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.runtime.errors import UserError
 
 
 def feature_input(model: FewShotModel, table: FeatureTable) -> nn.Module:

@@ -6,8 +6,8 @@ The decisions are those of `fewset.evaluation.deciding`: near ties are decided i
 import numpy as np
 from jaxtyping import Float32, Int
 
+from fewset.compute.compiling import compiled
 from fewset.evaluation.near_ties import DOUBLE_ROUNDING, LOST, ROUNDING
-from fewset.runtime.compiling import compiled
 
 
 @compiled("float32(float32[::1], float32[::1])", reorder=True)

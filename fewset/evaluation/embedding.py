@@ -14,13 +14,13 @@ import torch
 from jaxtyping import Float16, Int, Shaped, UInt8
 from torch import Tensor, nn
 
+from fewset.compute import distributed
+from fewset.compute.devices import send
+from fewset.compute.machine import prepare_for_fork
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.data.images.augmentation import at_scale, center_crop
 from fewset.models.task_model import TaskModel, device_of
-from fewset.runtime import distributed
-from fewset.runtime.devices import send
-from fewset.runtime.errors import UserError
-from fewset.runtime.machine import prepare_for_fork
-from fewset.runtime.progress import progress
 
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fewset.core.errors import UserError
 from fewset.models.linear_form import LinearForm
-from fewset.runtime.errors import UserError
 
 ROUNDING = 1.01 * 2.0**-24  # of a step in single precision, by the number; the lengths are rounded, too
 DOUBLE_ROUNDING = 2.0**-52

@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from fewset.compute import distributed
+from fewset.compute.compiling import pays
+from fewset.compute.threads import side_by_side
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.evaluation.deciding import Classify, decision
 from fewset.evaluation.embedding import evaluating
 from fewset.models.task_model import TaskModel
-from fewset.runtime import distributed
-from fewset.runtime.compiling import pays
-from fewset.runtime.errors import UserError
-from fewset.runtime.progress import progress
-from fewset.runtime.threads import side_by_side
 from fewset.tasks.episode import Episode, split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score

@@ -8,6 +8,8 @@ from typing import Any, get_type_hints
 import torch
 from torch import nn
 
+from fewset.core.errors import UserError, refuse_unknown
+from fewset.core.parsing import parse_value
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet, available_sets, open_set
 from fewset.experiments.config import ModelConfig, Options, Recipe
@@ -18,8 +20,6 @@ from fewset.models.layers.transform import FeatureTransform
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import TaskModel, taken_by
-from fewset.runtime.errors import UserError, refuse_unknown
-from fewset.runtime.parsing import parse_value
 from fewset.tasks.hashing import mix
 from fewset.training.seeding import seeded
 

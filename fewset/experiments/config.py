@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from fewset.core.errors import UserError
+from fewset.core.names import plain_name, shortened
+from fewset.core.parsing import plain
 from fewset.models.backbones import BACKBONES
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
 from fewset.models.task_model import Takes, taken_by
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import plain_name, shortened
-from fewset.runtime.parsing import plain
 from fewset.tasks.hashing import check_seed
 from fewset.tasks.spec import TaskSpec
 from fewset.training.episodic import TrainConfig

@@ -10,24 +10,24 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from fewset.compute.devices import pick_device
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.data.features.array_files import check_name, write_arrays
 from fewset.data.features.importer import query_roles
 from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
 from fewset.data.images.decoding import decode_photo
 from fewset.data.images.store import SPLITS, ImageSet, open_set
 from fewset.data.manifest import Origin
+from fewset.encoders import find_encoder, is_encoder
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.evaluate import command_line
 from fewset.experiments.recipes import run_recipe
 from fewset.experiments.run_directory import WEIGHTS
 from fewset.experiments.weights import load
 from fewset.experiments.zoo import find_model
-from fewset.models.encoders import find_encoder, is_encoder
+from fewset.io.files import file_digest
 from fewset.models.model import image_embedder
-from fewset.runtime.devices import pick_device
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
-from fewset.runtime.progress import progress
 
 OF_A_RUN = "run "
 """How the source of a table begins that was made from a run at once."""

@@ -10,6 +10,12 @@ from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 
+from fewset.compute import distributed
+from fewset.compute.devices import pick_device
+from fewset.compute.machine import describe
+from fewset.core.errors import UserError, refuse_unknown
+from fewset.core.names import one_line, plain_name
+from fewset.core.parsing import parse, parse_words
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.protocols import (
     PROTOCOLS,
@@ -26,17 +32,11 @@ from fewset.experiments.result import Result, StoredScore, stored_width, write_r
 from fewset.experiments.run_directory import RECIPE, RESULT, RESULTS, WEIGHTS
 from fewset.experiments.scale import warn_of_scale
 from fewset.experiments.weights import load
+from fewset.io.files import file_digest, replacing
+from fewset.io.inside import inside
+from fewset.io.locks import in_turn
+from fewset.io.paths import without_machine
 from fewset.models.task_model import TaskModel
-from fewset.runtime import distributed
-from fewset.runtime.devices import pick_device
-from fewset.runtime.errors import UserError, refuse_unknown
-from fewset.runtime.files import file_digest, replacing
-from fewset.runtime.inside import inside
-from fewset.runtime.locks import in_turn
-from fewset.runtime.machine import describe
-from fewset.runtime.names import one_line, plain_name
-from fewset.runtime.parsing import parse, parse_words
-from fewset.runtime.paths import without_machine
 from fewset.tasks.scores import Score
 
 _MOST_TRIED = 500  # numbers of queries, to find one that works

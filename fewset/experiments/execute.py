@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 import torch
 
+from fewset.compute import distributed
+from fewset.compute.devices import pick_device, usable_precision
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import open_set
 from fewset.evaluation.embedding import embed_images
@@ -25,14 +28,11 @@ from fewset.experiments.result import Result, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, RunState
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
+from fewset.io.files import file_digest
 from fewset.models.adapters import FittedAdapter
 from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
-from fewset.runtime import distributed
-from fewset.runtime.devices import pick_device, usable_precision
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
 from fewset.training.batches import TrainingItems, trained_items
 from fewset.training.episodic import MetaTraining
 from fewset.training.features import FeatureTraining

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import list_sets, open_set
 from fewset.data.manifest import Origin
 from fewset.experiments.build import open_data
@@ -11,10 +12,9 @@ from fewset.experiments.recipes import run_recipe
 from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
 from fewset.experiments.weights import load
 from fewset.experiments.zoo import released_models
+from fewset.io.files import file_digest
+from fewset.io.paths import recorded_path, user_path
 from fewset.models.task_model import TaskModel
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
-from fewset.runtime.paths import recorded_path, user_path
 
 
 def find_init(init: str, beside: Path) -> Path:

@@ -5,15 +5,15 @@ import sys
 import traceback
 from pathlib import Path
 
+from fewset.core.errors import UserError
+from fewset.core.registry import plugin_error
 from fewset.data.images.importers import IMPORTERS
+from fewset.encoders import ENCODERS
 from fewset.evaluation.protocols import PROTOCOLS
 from fewset.experiments.trackers import TRACKERS
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
-from fewset.models.encoders import ENCODERS
 from fewset.models.heads import HEADS
-from fewset.runtime.errors import UserError
-from fewset.runtime.registry import plugin_error
 
 _KINDS = (ADAPTERS, BACKBONES, ENCODERS, HEADS, IMPORTERS, PROTOCOLS, TRACKERS)
 _loaded: set[Path] = set()

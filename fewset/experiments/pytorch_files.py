@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import shortened
-from fewset.runtime.reading import open_file
-from fewset.runtime.zips import open_zip
+from fewset.core.errors import UserError
+from fewset.core.names import shortened
+from fewset.io.reading import open_file
+from fewset.io.zips import open_zip
 
 _WRAPPERS = ("params", "state_dict")
 _ZIP, _SMALL = b"PK\3\4", 2**20

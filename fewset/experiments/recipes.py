@@ -21,14 +21,14 @@ from typing import Any
 
 import tomli_w
 
+from fewset.core.errors import UserError, unknown_name
+from fewset.core.names import shortened
+from fewset.core.parsing import lasting, parse, parse_value, plain
 from fewset.experiments.config import Recipe
 from fewset.experiments.run_directory import RECIPE
-from fewset.runtime.errors import UserError, unknown_name
-from fewset.runtime.names import shortened
-from fewset.runtime.packaged import packaged_directory
-from fewset.runtime.parsing import lasting, parse, parse_value, plain
-from fewset.runtime.paths import recorded_path, user_path
-from fewset.runtime.reading import parse_toml, read_text
+from fewset.io.packaged import packaged_directory
+from fewset.io.paths import recorded_path, user_path
+from fewset.io.reading import parse_toml, read_text
 
 _Table = dict[str, Any]
 

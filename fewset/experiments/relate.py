@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.data.images.decoding import pictures
 from fewset.data.images.nearness import (
     Nearness,
@@ -13,9 +15,7 @@ from fewset.data.images.nearness import (
     write_nearness,
 )
 from fewset.data.images.store import ImageSet
-from fewset.models.encoders import find_encoder
-from fewset.runtime.errors import UserError
-from fewset.runtime.progress import progress
+from fewset.encoders import find_encoder
 
 LAST_WORD = "last-word"
 """In the place of a CSV file: the last word of a class's name is its group."""

@@ -6,9 +6,9 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json
-from fewset.runtime.parsing import read_record
+from fewset.core.errors import UserError
+from fewset.io.files import write_json
+from fewset.io.records import read_record
 from fewset.tasks.scores import SET_ADDS
 
 _FORMAT = 2

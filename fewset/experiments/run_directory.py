@@ -7,13 +7,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json, write_text
-from fewset.runtime.inside import inside
-from fewset.runtime.locks import alone
-from fewset.runtime.machine import describe
-from fewset.runtime.partial import clear_all, partial_of
-from fewset.runtime.reading import read_json
+from fewset.compute import distributed
+from fewset.compute.machine import describe
+from fewset.core.errors import UserError
+from fewset.io.files import write_json, write_text
+from fewset.io.inside import inside
+from fewset.io.locks import alone
+from fewset.io.partial import clear_all, partial_of
+from fewset.io.reading import read_json
 from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 
 RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
@@ -81,7 +82,7 @@ class RunDirectory(TrainingFiles):
         told = f"another process is writing the run {self.path} now; wait until it is done, or choose another"
         new = [place for place in (self.path, *self.path.parents) if not place.exists()]
         try:
-            with alone(self.path / _LOCK, told):
+            with alone(self.path / _LOCK, told, distributed.on_main_process):
                 yield
         finally:
             with suppress(OSError):  # one is not empty: something came of it

@@ -5,15 +5,15 @@ from typing import Any
 
 import torch
 
+from fewset.compute.devices import pick_device
+from fewset.core.errors import unknown_name
+from fewset.encoders import ENCODERS, Encoder, find_encoder, is_encoder
+from fewset.encoders.network import NetworkEncoder
+from fewset.encoders.preprocessing import BILINEAR, Preprocessing
 from fewset.experiments.weights import find_weights, load_weights
 from fewset.experiments.zoo import released_models
-from fewset.models.encoders import ENCODERS, Encoder, find_encoder, is_encoder
-from fewset.models.encoders.network import NetworkEncoder
+from fewset.io.paths import recorded_path, user_path
 from fewset.models.model import image_embedder
-from fewset.models.preprocessing import BILINEAR, Preprocessing
-from fewset.runtime.devices import pick_device
-from fewset.runtime.errors import unknown_name
-from fewset.runtime.paths import recorded_path, user_path
 
 
 def load_encoder(name: str = "auto", device: str = "auto") -> Encoder:

@@ -7,15 +7,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fewset.core.errors import UserError
+from fewset.core.parsing import flattened, parse, plain
 from fewset.experiments.config import Recipe
 from fewset.experiments.result import Result
 from fewset.experiments.run_directory import TRACKING
 from fewset.experiments.trackers import TRACKERS, TrackedRun, Tracker
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json
-from fewset.runtime.inside import inside
-from fewset.runtime.parsing import flattened, parse, plain
-from fewset.runtime.reading import parse_json, read_json, read_text
+from fewset.io.files import write_json
+from fewset.io.inside import inside
+from fewset.io.reading import parse_json, read_json, read_text
 from fewset.training.checkpoint import METRICS
 
 

@@ -10,17 +10,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from fewset.compute.machine import prepare_for_fork
+from fewset.core.errors import UserError
+from fewset.core.names import shortened
+from fewset.core.parsing import lasting, parse
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.run_directory import WEIGHTS
 from fewset.experiments.zoo import find_model
+from fewset.io.files import check_digest, replacing_with_digest
+from fewset.io.reading import parse_json, regular_file
 from fewset.models.task_model import TaskModel
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_digest, replacing_with_digest
-from fewset.runtime.machine import prepare_for_fork
-from fewset.runtime.names import shortened
-from fewset.runtime.parsing import lasting, parse
-from fewset.runtime.reading import parse_json, regular_file
 
 _FORMAT = 1
 _LISTED = 100  # of what does not fit

@@ -7,13 +7,13 @@ digest, which is checked whenever they are loaded.
 import shutil
 from pathlib import Path
 
+from fewset.compute import distributed
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.experiments.run_directory import RECIPE, WEIGHTS
-from fewset.runtime import distributed
-from fewset.runtime.errors import UserError, refuse_unknown
-from fewset.runtime.files import digest_path, replacing_directory
-from fewset.runtime.locks import in_turn
-from fewset.runtime.packaged import packaged_directory
-from fewset.runtime.paths import user_path
+from fewset.io.files import digest_path, replacing_directory
+from fewset.io.locks import in_turn
+from fewset.io.packaged import packaged_directory
+from fewset.io.paths import user_path
 
 _FILES = (RECIPE, WEIGHTS)
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.task_model import Capabilities, TaskModel, taken_by
-from fewset.runtime.errors import UserError
 from fewset.tasks.episode import class_major_labels
 
 Parameters = Mapping[str, Tensor]

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.models.about import about_of
 from fewset.models.backbones import MapBackbone
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.folding import fold
 from fewset.models.linear_form import LinearForm, linear_form_of
 from fewset.models.task_model import Capabilities, TaskModel, taken_by
-from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes
 
 Average = Literal["pre", "post"]

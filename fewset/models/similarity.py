@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from fewset.core.errors import refuse_unknown
 from fewset.models.linear_form import LinearForm, nearest, without_offset
-from fewset.runtime.errors import refuse_unknown
 
 Similarity = Callable[[Tensor, Tensor], Tensor]
 

@@ -6,13 +6,13 @@ A new one is a function from a `StudyRunner` to a `StudyPlan`, and a line in `ST
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import SETUPS, list_features, open_features, table_path
 from fewset.experiments.embed_set import OF_A_RUN, embed_table, made_from
 from fewset.paper.context import context
 from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan
-from fewset.runtime.errors import UserError
 from fewset.tasks.scores import ALONE
 from fewset.tasks.spec import TaskSpec
 

@@ -11,8 +11,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from fewset.core.errors import UserError
+from fewset.core.names import plain_name
 from fewset.experiments.result import TASK_FIELDS, write_result
 from fewset.experiments.run_directory import RESULT, RESULTS
+from fewset.io.files import replacing_directory, write_bytes, write_page
+from fewset.io.inside import inside
+from fewset.io.reading import read_bytes, read_text
 from fewset.paper.numbers import cited_note, number_for
 from fewset.paper.seeds import families, spread_table
 from fewset.report.comparison import compare_results
@@ -27,11 +32,6 @@ from fewset.report.tables import (
     markdown_text,
     score_tables,
 )
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing_directory, write_bytes, write_page
-from fewset.runtime.inside import inside
-from fewset.runtime.names import plain_name
-from fewset.runtime.reading import read_bytes, read_text
 
 Pictures = dict[str, list[LoadedResult]]
 """The results whose curves a picture shows, by its place in the collection."""

@@ -6,12 +6,12 @@ from pathlib import Path
 from fewset.data.images.store import open_set
 from fewset.experiments.execute import execute
 from fewset.experiments.recipes import find_recipe, read_recipe
+from fewset.io.files import write_bytes
 from fewset.report.family_figure import family_figure
 from fewset.report.figures import png
 from fewset.report.loading import load_results
 from fewset.report.page import build_report
 from fewset.report.tables import comparison_table, plain_text
-from fewset.runtime.files import write_bytes
 
 METHODS = ("protonet", "norm", "itemwise", "feat", "weighing")
 STAGES = tuple(f"families/conv4-{name}" for name in ("pretrain", *METHODS))

@@ -15,9 +15,9 @@ from fewset.experiments.evaluate import command_line, evaluate_run
 from fewset.experiments.recipes import recipe_digest
 from fewset.experiments.result import Result
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
+from fewset.io.files import file_digest
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, Study, StudyNumber, StudyPlan, read_study, write_study
-from fewset.runtime.files import file_digest
 
 
 def run_study(name: str, plan: StudyPlan, runner: StudyRunner, file: Path) -> Study:

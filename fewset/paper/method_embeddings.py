@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import SETUPS, FeatureTable, open_features
-from fewset.runtime.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
+from fewset.compute.machine import describe
+from fewset.core.parsing import lasting
 from fewset.evaluation.class_means import fit_centre
 from fewset.evaluation.scoring import evaluate
 from fewset.experiments.build import build_model
 from fewset.experiments.config import Options
 from fewset.experiments.evaluate import command_line
+from fewset.io.files import write_json
+from fewset.io.inside import inside
 from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel
 from fewset.paper.method_embeddings import Embeddings
@@ -31,10 +35,6 @@ from fewset.paper.method_record import (
     write_record,
 )
 from fewset.paper.method_rows import MethodRow
-from fewset.runtime.files import write_json
-from fewset.runtime.inside import inside
-from fewset.runtime.machine import describe
-from fewset.runtime.parsing import lasting
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.checkpoint import TrainingFiles

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing, write_json
-from fewset.runtime.parsing import read_record
+from fewset.core.errors import UserError
+from fewset.io.files import replacing, write_json
+from fewset.io.records import read_record
 
 _FORMAT = 1
 FILE, PER_TASK, TIMES = "methods.json", "per_task.npz", "times.json"

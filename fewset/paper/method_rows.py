@@ -7,12 +7,12 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
+from fewset.core.errors import refuse_unknown
+from fewset.core.parsing import parse
 from fewset.experiments.config import ModelConfig, Options
 from fewset.models.about import About, about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.heads import HEADS
-from fewset.runtime.errors import refuse_unknown
-from fewset.runtime.parsing import parse
 
 _TRANSFORM = "transform"
 _TEMPERATURE = "temperature"

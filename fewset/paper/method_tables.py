@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fewset.io.files import write_text
 from fewset.paper.method_record import (
     MethodNumber,
     MethodsRecord,
@@ -12,7 +13,6 @@ from fewset.paper.method_record import (
     read_times,
 )
 from fewset.report.tables import Column, Estimate, Table, Value, csv_text, markdown_text
-from fewset.runtime.files import write_text
 from fewset.tasks.scores import Score, compare
 
 BASELINE = "FEAT"

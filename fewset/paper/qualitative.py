@@ -7,16 +7,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fewset.compute.devices import pick_device
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.protocols.cross_domain import cross_domains
 from fewset.evaluation.scoring import score_tasks
 from fewset.experiments.weights import load
+from fewset.io.files import write_bytes
 from fewset.models.task_model import TaskModel
 from fewset.report.figures import png, svg
 from fewset.report.task_figures import PicturedTask, task_figure
-from fewset.runtime.devices import pick_device
-from fewset.runtime.files import write_bytes
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fewset.io.files import write_bytes, write_text
 from fewset.paper.numbers import cited_note
 from fewset.paper.study import Study, read_study
 from fewset.paper.study_figures import study_figures
 from fewset.report.figures import png, svg
 from fewset.report.tables import Column, Table, Value, csv_text, escape_markdown, latex_text, markdown_text
-from fewset.runtime.files import write_bytes, write_text
 
 
 def render_study(file: Path, out: Path | None = None) -> list[Path]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import list_features
 from fewset.data.images.store import ImageSet, list_sets, open_set
 from fewset.experiments.build import open_data, with_dim
@@ -23,7 +24,6 @@ from fewset.experiments.recipes import (
 from fewset.experiments.run_directory import RECIPE, RunDirectory
 from fewset.experiments.zoo import copy_model, is_copy, released_models
 from fewset.paper.study import PlannedRun
-from fewset.runtime.errors import UserError
 
 _SHARED = ("data.", "model.", "evaluate.", "seed=")  # changes that concern both stages
 

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from fewset.core.errors import UserError
 from fewset.experiments.result import Result, StoredScore
+from fewset.io.files import write_json
+from fewset.io.records import read_record
 from fewset.paper.numbers import PaperTable, paper_table
 from fewset.report.tables import Estimate
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json
-from fewset.runtime.parsing import read_record
 from fewset.tasks.scores import SET_ADDS
 
 _FORMAT = 2

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
+from fewset.core.errors import UserError
 from fewset.paper.study import Study, StudyNumber
 from fewset.report.figures import COLOURS, FAINT, INK, LINES, MARKERS, WIDTH, colour_of, style
 from fewset.report.tables import Estimate, text_of
-from fewset.runtime.errors import UserError
 
 _Numbers = Callable[[str, str, str], Estimate | None]
 """Panel, row and column to a number."""

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fewset.classify.measure.measurement import Figure, Measurement, PlannedSet, read_measurement, read_plan
+from fewset.core.errors import UserError
+from fewset.io.files import page_beside, write_text
 from fewset.report.tables import Column, Estimate, Table, Value, escape_markdown, markdown_text
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import page_beside, write_text
 from fewset.tasks.scores import Difference
 
 _INTRODUCTION = """# How good the classifier is

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fewset.core.errors import UserError
 from fewset.experiments.result import TASK_FIELDS
 from fewset.report.loading import LoadedResult
-from fewset.runtime.errors import UserError
 from fewset.tasks.scores import ALONE, FOREIGN, Difference, Score, compare
 
 

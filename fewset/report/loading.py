@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from fewset.core.errors import UserError
+from fewset.core.names import plain_name
+from fewset.core.parsing import flattened
 from fewset.experiments.result import Result, StoredScore, broken_file, half_width, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS
-from fewset.runtime.arrays import array_in
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
-from fewset.runtime.names import plain_name
-from fewset.runtime.parsing import flattened
-from fewset.runtime.reading import parse_json, parse_toml, read_bytes, read_text, regular_file
-from fewset.runtime.zips import open_zip
+from fewset.io.arrays import array_in
+from fewset.io.files import file_digest
+from fewset.io.reading import parse_json, parse_toml, read_bytes, read_text, regular_file
+from fewset.io.zips import open_zip
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import METRICS
 

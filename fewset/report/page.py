@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
+from fewset.io.files import write_bytes, write_text
 from fewset.report.comparison import Comparison, compare_results
 from fewset.report.figures import accuracy_figure, adaptation_figure, png, training_figure
 from fewset.report.loading import LoadedResult, load_results
@@ -22,7 +23,6 @@ from fewset.report.tables import (
     settings_table,
     text_of,
 )
-from fewset.runtime.files import write_bytes, write_text
 from fewset.tasks.scores import Difference
 
 

@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from fewset.core.errors import UserError
+from fewset.core.names import shortened
 from fewset.report.figures import DOWN, FAINT, UP, WIDTH, style
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import shortened
 
 SUPPORT_ACROSS, QUERIES_ACROSS = 5, 8  # images in a line; more go into further lines
 _STEP = 1.08  # from image to image; an image is 1 wide and 1 high

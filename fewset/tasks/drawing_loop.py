@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Int, UInt64
 
-from fewset.runtime.compiling import compiled
+from fewset.compute.compiling import compiled
 from fewset.tasks.hashing import FACTOR, FINALISER, LAST_SHIFT, START
 
 MOST = 100

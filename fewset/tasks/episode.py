@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 
 class Episode(NamedTuple):

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import UInt64
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 _SEEDS = 2**63
 START, FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)

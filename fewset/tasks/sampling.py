@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.hashing import hash_keys
 from fewset.tasks.spec import TaskSpec
 
@@ -174,7 +174,7 @@ def sample_tasks(
 ) -> Int[np.ndarray, "T N KQ"]:
     """The rows of tasks `first` to `last` (excluded): shots first, then queries, class by class.
 
-    With `compiled` loops (`fewset.runtime.compiling.pays`) they are the same, in less time.
+    With `compiled` loops (`fewset.compute.compiling.pays`) they are the same, in less time.
     """
     index.check(spec.way, spec.shot, spec.query)
     if compiled and not (index.two_roles or index.mixed or spec.related):

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.spec import TaskSpec
 
 ALONE, FOREIGN = "alone", "foreign"

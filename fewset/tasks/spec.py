@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.hashing import check_seed, whole_number
 
 _MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8, "related": 10**5}

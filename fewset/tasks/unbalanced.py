@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.episode import Episode
 from fewset.tasks.hashing import hash_keys
 from fewset.tasks.sampling import ClassIndex, sample_tasks

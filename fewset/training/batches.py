@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
+from fewset.compute.devices import Precision, send
+from fewset.core.errors import UserError
 from fewset.data.images.augmentation import AREA, Area, at_scale, augment
 from fewset.data.images.store import ImageSet, Selection
 from fewset.models.task_model import TaskModel, device_of
-from fewset.runtime.devices import Precision, send
-from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fewset.runtime import distributed
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_digest, replacing_with_digest, write_text
-from fewset.runtime.inside import inside
-from fewset.runtime.reading import regular_file
+from fewset.compute import distributed
+from fewset.core.errors import UserError
+from fewset.io.files import check_digest, replacing_with_digest, write_text
+from fewset.io.inside import inside
+from fewset.io.reading import regular_file
 
 CHECKPOINT = Path("checkpoint") / "last.pt"
 METRICS, LOG = "metrics.jsonl", "log.txt"

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from fewset.compute.devices import Precision
+from fewset.core.errors import UserError
 from fewset.data.images.augmentation import AREA, Area, draw_rotations, rotate
 from fewset.evaluation.deciding import task_accuracy
 from fewset.evaluation.embedding import embed_images, evaluating
@@ -18,8 +20,6 @@ from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.similarity import Similarity
 from fewset.models.task_model import TaskModel, device_of
-from fewset.runtime.devices import Precision
-from fewset.runtime.errors import UserError
 from fewset.tasks.episode import split
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex, sample_tasks

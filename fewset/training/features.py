@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import SETUPS, FeatureTable
 from fewset.evaluation.class_means import feature_input, fit_centre
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
 from fewset.training.episodic import TaskStage, TrainConfig

@@ -15,18 +15,18 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor, nn
 
+from fewset.compute import distributed
+from fewset.compute.devices import send
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.data.images.augmentation import draw_flips
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating, temporary_table
+from fewset.io.files import check_digest, digest_path, replacing_with_digest
 from fewset.models.fingerprint import fingerprint
 from fewset.models.layers.pooling import ChannelsLast
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.runtime import distributed
-from fewset.runtime.devices import send
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_digest, digest_path, replacing_with_digest
-from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
 from fewset.training.batches import TrainingItems

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from fewset.compute import distributed
+from fewset.compute.machine import prepare_for_fork
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.models.task_model import TaskModel, device_of
-from fewset.runtime import distributed
-from fewset.runtime.errors import UserError
-from fewset.runtime.machine import prepare_for_fork
-from fewset.runtime.progress import progress
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 _LARGEST = 1e35  # single precision has no number above 3e38, and rates are multiplied
 

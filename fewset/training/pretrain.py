@@ -13,13 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from fewset.compute.devices import Precision
+from fewset.core.errors import UserError
 from fewset.data.images.augmentation import AREA, Area, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.runtime.devices import Precision
-from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec

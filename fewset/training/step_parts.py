@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from fewset.runtime import distributed
-from fewset.runtime.errors import UserError
+from fewset.compute import distributed
+from fewset.core.errors import UserError
 
 
 class Part(NamedTuple):

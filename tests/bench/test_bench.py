@@ -12,6 +12,7 @@ from fewset.bench.parts import _agreement
 from fewset.bench.records import make_page, performance_page
 from fewset.bench.sides import SIDES, PlainModel
 from fewset.bench.workers import Worker
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
 from fewset.models.about import about_of
 from fewset.models.adapters.identity import Identity
@@ -19,7 +20,6 @@ from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads import HEADS
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from tests.helpers.command_line import succeed
 
 KEPT = Path(__file__).parents[2] / "docs" / "performance"

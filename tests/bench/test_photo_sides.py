@@ -12,8 +12,8 @@ from fewset.bench.parts import _row_difference
 from fewset.bench.photo_sides import ENGINES, Fit, Rows, write_photographs
 from fewset.bench.plain_encoder import plain_encoder
 from fewset.bench.workers import Worker
-from fewset.models.encoders.efficientnet_lite import load_efficientnet_lite
-from fewset.models.encoders.efficientnet_lite_network import EfficientNetLite
+from fewset.encoders.efficientnet_lite import load_efficientnet_lite
+from fewset.encoders.efficientnet_lite_network import EfficientNetLite
 from tests.helpers.encoders import photograph
 
 CPU = torch.device("cpu")

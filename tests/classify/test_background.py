@@ -17,10 +17,10 @@ from fewset.classify.heads import solved_episode
 from fewset.classify.leave_one_out import left_out_logits
 from fewset.classify.linear import prepared
 from fewset.classify.support import support_of_rows
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.regression import episode_membership
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.backgrounds import NOISE, TELLING, domain_rows, noise_rows, random_head

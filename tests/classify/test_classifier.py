@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 import fewset
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.transformer import ImageEncoder
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from fewset.classify.class_names import folder_name
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.file import _digest, save_classifier
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
 

@@ -12,7 +12,7 @@ from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.groups import group_names, numbered_groups
 from fewset.classify.intervals import left_out_interval
 from fewset.classify.web.workbench import Workbench
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
 

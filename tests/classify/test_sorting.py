@@ -23,7 +23,7 @@ from fewset.classify.sorting import (
     sort_photos,
     write_plan,
 )
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 OUT, PLAN = Path("out"), Path("plan")
 

@@ -15,8 +15,8 @@ import pytest
 from typer.main import get_command
 
 from fewset.cli import app as cli
+from fewset.core.errors import UserError
 from fewset.experiments.evaluate import command_line
-from fewset.runtime.errors import UserError
 from tests.fuzz.readers.options import commands
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, fewset_in_a_new_process, options, succeed
 from tests.helpers.results import MakeRun
@@ -160,7 +160,7 @@ def test_plugins_may_be_named_in_a_variable(tmp_path: Path, monkeypatch: pytest.
 TUNED = """
 import json, sys
 from typer.testing import CliRunner
-from fewset.runtime import machine
+from fewset.compute import machine
 
 class Tuned(Exception):
     pass

@@ -26,7 +26,7 @@ from fewset.classify.file import load_classifier, save_classifier
 from fewset.classify.learned import EncoderStamp
 from fewset.classify.partial_answers import PartialAnswers
 from fewset.cli import app as cli
-from fewset.models.encoders import register_encoder
+from fewset.encoders import register_encoder
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.command_line import fail, fewset, fewset_in_a_new_process, succeed
 from tests.helpers.photos import CLASSES, PLUGIN, TinyEncoder, photo, write_photos

@@ -12,7 +12,7 @@ from PIL import Image
 
 from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.store import open_set, set_path
-from fewset.runtime.partial import partial_path
+from fewset.io.partial import partial_path
 from tests.helpers.command_line import fail, succeed
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.evaluation.calibration import Margins, calibrate, curve, scores_at
-from fewset.runtime.errors import UserError
 
 TASKS, SEEN, SEEN_QUERIES, WAY, QUERIES = 5, 11, 3, 2, 7
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.class_means import fit_centre, training_means
 from fewset.models.adapters.identity import Identity
@@ -11,7 +12,6 @@ from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, feature_model, make_table, seen_mean, transformed
 
 

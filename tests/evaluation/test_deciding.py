@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.compute import compiling
 from fewset.evaluation import deciding
 from fewset.evaluation.scoring import evaluate, load_loops
 from fewset.models.heads import HEADS
 from fewset.models.model import FewShotModel
-from fewset.runtime import compiling
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import DIM, Nothing, model_with, table

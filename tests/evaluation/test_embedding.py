@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+from fewset.core.errors import UserError
 from fewset.evaluation import embedding
 from fewset.evaluation.embedding import embed_images, evaluating, temporary_table
 from fewset.evaluation.scoring import evaluate
@@ -15,7 +16,6 @@ from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.relation import RelationHead
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import DIM, Nothing, table
 

@@ -19,7 +19,7 @@ import numpy as np, torch
 from fewset.models.adapters import ADAPTERS
 from fewset.evaluation.scoring import evaluate
 from fewset.models.heads.prototype import PrototypeHead
-from fewset.runtime.machine import peak_memory
+from fewset.compute.machine import peak_memory
 from fewset.models.model import FewShotModel
 from fewset.tasks.spec import TaskSpec
 

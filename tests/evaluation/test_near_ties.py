@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.evaluation.near_ties import answers
 from fewset.models.linear_form import LinearForm, nearest
-from fewset.runtime.errors import UserError
 
 ITEMS, TASKS, QUERIES = 211, 47, 13
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from fewset.core.errors import UserError
 from fewset.evaluation.scoring import evaluate
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones.conv4 import Conv4
@@ -14,7 +15,6 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.relation import RelationHead
 from fewset.models.maml import MamlConfig, MamlModel
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import compare
 from fewset.tasks.spec import TaskSpec

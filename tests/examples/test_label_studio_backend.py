@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from fewset import FewShotClassifier
-from fewset.models.encoders import register_encoder
+from fewset.encoders import register_encoder
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
 from tests.helpers.web import png
 

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 import fewset
+from fewset.core.errors import UserError
 from fewset.data.images.store import set_path, write_store
 from fewset.experiments.authors import (
     PUBLISHED_BACKBONES,
@@ -31,9 +32,8 @@ from fewset.experiments.authors import (
     load_authors_checkpoint,
 )
 from fewset.experiments.pytorch_files import read_tensors
+from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD
 from fewset.models.model import FewShotModel
-from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD
-from fewset.runtime.errors import UserError
 from tests.helpers import published
 from tests.helpers.command_line import succeed
 from tests.helpers.real_files import real_file

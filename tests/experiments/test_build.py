@@ -1,9 +1,9 @@
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
-from fewset.runtime.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation import protocols
 from fewset.evaluation.embedding import embed_images
@@ -26,7 +27,6 @@ from fewset.experiments.weights import load
 from fewset.report.comparison import compare_results
 from fewset.report.loading import load_result
 from fewset.report.tables import comparison_table, notes_table, plain_text
-from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.command_line import fail, succeed

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, set_path
 from fewset.experiments import execute as execution
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.result import Result, read_result
 from fewset.experiments.weights import load, load_weights, save_weights
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
+from fewset.io.files import file_digest
 from tests.helpers.tiny_recipes import FROZEN, JOINT, MODEL, PRETRAIN, TRAIN, recipe
 from tests.helpers.tiny_set import spoiled_copy
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.experiments.config import Recipe
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import parse_recipe, recipe_text
 from fewset.experiments.weights import save_weights
-from fewset.runtime.errors import UserError
 from tests.helpers.tiny_recipes import PRETRAIN, TRAIN
 
 pytestmark = pytest.mark.usefixtures("tiny_set")

@@ -15,12 +15,12 @@ import torch
 
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet
+from fewset.encoders import register_encoder
 from fewset.evaluation.class_means import training_means
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols.low_shot import PRIORS
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.weights import load
-from fewset.models.encoders import register_encoder
 from fewset.report.loading import load_result
 from tests.helpers.command_line import fail, options, succeed
 from tests.helpers.feature_files import save_hdf5, save_npz
@@ -370,7 +370,7 @@ MEMORY = """
 import sys
 import numpy as np
 from fewset.data.features.table import open_features, table_path, write_features
-from fewset.runtime.machine import peak_memory
+from fewset.compute.machine import peak_memory
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.build import build_model
 from fewset.evaluation.protocols.low_shot import evaluate_low_shot

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.experiments.plugins import load_plugin
 from fewset.models.adapters import ADAPTERS
-from fewset.runtime.errors import UserError
 
 ADAPTER = """
 from torch import nn

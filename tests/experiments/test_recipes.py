@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from fewset.core.errors import UserError
+from fewset.core.parsing import plain
 from fewset.data.images.nearness import Nearness, nearest_classes, write_nearness
 from fewset.data.images.store import ImageSet
 from fewset.experiments.build import build_model
@@ -27,8 +29,6 @@ from fewset.experiments.recipes import (
     shipped_recipes,
 )
 from fewset.experiments.zoo import released_models
-from fewset.runtime.errors import UserError
-from fewset.runtime.parsing import plain
 
 SHIPPED = shipped_recipes()
 RECIPES = {name: read_recipe(path) for name, path in SHIPPED.items()}

@@ -7,12 +7,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import fewset
+from fewset.core.errors import UserError
+from fewset.core.parsing import plain
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import load, load_weights, save_weights
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import digest_path
-from fewset.runtime.parsing import plain
+from fewset.io.files import digest_path
 
 SMALL = ModelConfig(
     backbone_options={"input_size": 16, "dim": 8}, adapter="attention", adapter_options={"heads": 2}

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 import fewset
+from fewset.core.errors import UserError
 from fewset.data.images.importing import import_set
 from fewset.data.images.store import ImageSet, list_sets
 from fewset.experiments import zoo
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.weights import load, load_weights
 from fewset.experiments.zoo import released_models
+from fewset.io.files import file_digest
+from fewset.io.packaged import packaged_directory
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedRun
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
-from fewset.runtime.packaged import packaged_directory
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 from tests.helpers.real_files import real_file
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from fewset.io.files import write_page
 from fewset.report.tables import Column, Table, markdown_text
-from fewset.runtime.files import write_page
 from tests.fuzz.records import FuzzRecord, KillRecord, read
 
 _PROMISES = """# Reliability

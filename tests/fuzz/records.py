@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json
-from fewset.runtime.machine import describe
-from fewset.runtime.parsing import read_record
+from fewset.compute.machine import describe
+from fewset.core.errors import UserError
+from fewset.io.files import write_json
+from fewset.io.records import read_record
 
 FORMAT = 1
 

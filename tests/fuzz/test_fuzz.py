@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fewset.models.encoders import ENCODERS
+from fewset.encoders import ENCODERS
 from tests.fuzz.case import Case, Ending, load_readers
 from tests.fuzz.invariant import Watch, judge
 from tests.fuzz.readers.options import commands, plain

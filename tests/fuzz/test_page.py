@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from tests.fuzz.case import load_readers
 from tests.fuzz.kills import JOBS
 from tests.fuzz.page import make_page

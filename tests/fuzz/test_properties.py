@@ -13,15 +13,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewset.core.errors import UserError
+from fewset.core.names import one_line, plain_name
 from fewset.data.images.pickles import read_pickle
 from fewset.data.images.sources import Source
 from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_text
-from fewset.runtime.arrays import read_array
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import one_line, plain_name
-from fewset.runtime.partial import partial_of, partial_path
-from fewset.runtime.reading import parse_json
-from fewset.runtime.zips import leads_out
+from fewset.io.arrays import read_array
+from fewset.io.partial import partial_of, partial_path
+from fewset.io.reading import parse_json
+from fewset.io.zips import leads_out
 
 few = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from fewset.cli.app import app
-from fewset.runtime.errors import UserError
-from fewset.runtime.refusals import as_user_error
+from fewset.core.errors import UserError
+from fewset.io.refusals import as_user_error
 
 TINY = [
     "data.set=tiny",

@@ -10,7 +10,7 @@ import torch
 import transformers
 from PIL import Image
 
-from fewset.runtime.files import write_json
+from fewset.io.files import write_json
 
 _VISION = {
     "hidden_size": 24,

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from fewset.core.registry import Registry
 from fewset.experiments import plugins
-from fewset.runtime.registry import Registry
 
 
 @contextmanager

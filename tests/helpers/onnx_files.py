@@ -8,7 +8,7 @@ import onnxruntime
 from PIL import Image
 
 from fewset.data.images.decoding import decode_photo
-from fewset.models.encoders import Encoder
+from fewset.encoders import Encoder
 
 
 def run(file: Any, **inputs: np.ndarray) -> list[np.ndarray]:

@@ -52,7 +52,7 @@ def write_photos(folder: Path, shots: int = 4, first: int = 0) -> Path:
 
 
 PLUGIN = """
-from fewset.models.encoders import register_encoder
+from fewset.encoders import register_encoder
 from tests.helpers.photos import TinyEncoder
 
 @register_encoder("tiny")

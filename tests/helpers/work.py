@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fewset.compute import distributed
 from fewset.data.features.table import open_features
 from fewset.data.images.store import open_set
 from fewset.evaluation import scoring as evaluation
@@ -23,7 +24,6 @@ from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from fewset.runtime import distributed
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
 from fewset.training.batches import TrainingItems

@@ -3,6 +3,7 @@
 import pytest
 from torch import nn
 
+from fewset.core.errors import UserError
 from fewset.models.adapters.attention import Attention
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
@@ -11,7 +12,6 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.simple_shot import SimpleShotHead
 from fewset.models.model import FewShotModel, embedding_model, image_embedder
 from fewset.models.task_model import Capabilities
-from fewset.runtime.errors import UserError
 
 DIM = 7
 

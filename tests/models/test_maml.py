@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.scoring import evaluate
@@ -25,7 +26,6 @@ from fewset.models.backbones.conv4 import Conv4
 from fewset.models.maml import MamlConfig, MamlModel, Parameters, descend
 from fewset.models.model import embedding_model
 from fewset.models.task_model import Capabilities
-from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
 

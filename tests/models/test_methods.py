@@ -3,6 +3,7 @@
 import pytest
 from torch import nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About, about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.attention import Attention
@@ -11,7 +12,6 @@ from fewset.models.heads import HEADS
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.methods import list_methods
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 
 
 def test_every_registered_member_is_listed_and_maml_too() -> None:

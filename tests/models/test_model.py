@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About, about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.attention import Attention
@@ -12,7 +13,6 @@ from fewset.models.heads import HEADS
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.transform import FeatureTransform
 from fewset.models.model import FewShotModel, embedding_model, image_embedder
-from fewset.runtime.errors import UserError
 
 DIM = 14  # even, for the two directions of a BiLSTM
 EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))

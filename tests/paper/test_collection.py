@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.paper.collection import keep, make_page, results_page
 from fewset.report.loading import load_result
 from fewset.report.tables import text_of
-from fewset.runtime.errors import UserError
 from fewset.tasks.scores import compare
 from tests.helpers.results import MakeRun, naive_score, per_task, write_result
 

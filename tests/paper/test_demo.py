@@ -7,11 +7,11 @@ import pytest
 
 from fewset.data.images import families
 from fewset.experiments.recipes import find_recipe, read_recipe
+from fewset.io.paths import recorded_path
 from fewset.paper import demo as module
 from fewset.paper.demo import STAGES, demo
 from fewset.report.loading import load_result
 from fewset.report.tables import text_of
-from fewset.runtime.paths import recorded_path
 from tests.helpers.command_line import succeed
 
 RUNS = tuple(name.replace("/", "-") for name in STAGES)

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import evaluate_run
 from fewset.experiments.weights import load_weights, save_weights
+from fewset.io.files import file_digest
 from fewset.paper import make as study_run
 from fewset.paper import runner as study_runner
 from fewset.paper.catalogue import ABLATIONS, STUDIES
 from fewset.paper.make import run_study
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan, read_study, write_study
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
 
 pytestmark = pytest.mark.usefixtures("tiny_set")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import evaluate
 from fewset.models.adapters.identity import Identity
@@ -22,7 +23,6 @@ from fewset.paper.method_record import read_per_task, read_record_of, read_times
 from fewset.paper.method_rows import MethodRow, method_rows
 from fewset.paper.method_tables import methods_tables
 from fewset.report.tables import plain_text
-from fewset.runtime.errors import UserError
 from fewset.tasks.scores import Score, compare
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.command_line import fail, succeed

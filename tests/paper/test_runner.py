@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.experiments.recipes import find_recipe, read_recipe
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedRun
-from fewset.runtime.errors import UserError
 
 
 def test_an_unchanged_run_is_the_recipe_itself(tmp_path: Path) -> None:

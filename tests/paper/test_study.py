@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.paper.render import render_study, study_tables
 from fewset.paper.study import Study, read_study, write_study
 from fewset.report.tables import Estimate, markdown_text, plain_text, text_of
-from fewset.runtime.errors import UserError
 from tests.helpers.study_files import COLUMNS, generalised_study, make_study
 
 

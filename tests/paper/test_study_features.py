@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.features.importer import import_features
 from fewset.data.features.table import FeatureTable, list_features, open_features, table_path
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
@@ -16,12 +17,11 @@ from fewset.experiments import embed_set as embedding
 from fewset.experiments.embed_set import embed_set
 from fewset.experiments.run_directory import ENVIRONMENT
 from fewset.experiments.weights import load, load_weights, save_weights
+from fewset.io.files import file_digest
 from fewset.paper.catalogue import STUDIES
 from fewset.paper.make import run_study
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedRun, Study
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import file_digest
 from tests.helpers.command_line import PRETRAIN, TRAIN, succeed
 
 SMALL = list(dict.fromkeys([*PRETRAIN, *TRAIN, "train.validation_query=3"]))

@@ -5,10 +5,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fewset.core.errors import UserError
 from fewset.paper.study import Study
 from fewset.paper.study_figures import CITED, OWN, curve_figure, dots_figure, lines_figure, study_figures
 from fewset.report.figures import FAINT, png, svg
-from fewset.runtime.errors import UserError
 from tests.helpers.study_files import COLUMNS, generalised_study, make_study
 
 

@@ -14,8 +14,8 @@ from fewset.classify.measure.measurement import (
     read_plan,
     write_measurement,
 )
+from fewset.core.errors import UserError
 from fewset.report.classifier_page import measured_page, write_measured_page
-from fewset.runtime.errors import UserError
 from tests.helpers.command_line import fail, succeed
 from tests.helpers.measured import write_many_classes
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.experiments.result import TASK_FIELDS
 from fewset.report.comparison import compare_results, describe_fields, difference, differing_fields
 from fewset.report.loading import load_result, load_results
-from fewset.runtime.errors import UserError
 from tests.helpers.results import (
     EPOCHS,
     EXAMPLES,

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.report.comparison import compare_results
 from fewset.report.loading import load_results
 from fewset.report.page import build_report, summary
 from fewset.report.tables import comparison_table, csv_text, latex_text, markdown_text
-from fewset.runtime.errors import UserError
 from tests.helpers.results import MakeRun, example_arrays, naive_score, per_task, write_result, write_run
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
+from fewset.core.errors import UserError
 from fewset.report.figures import DOWN, UP, png, svg
 from fewset.report.task_figures import PicturedTask, task_figure
-from fewset.runtime.errors import UserError
 
 WAY, SHOT, QUERIES, HEIGHT, BREADTH = 3, 7, 11, 13, 5
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.episode import class_major_labels, prototypes, split
 
 

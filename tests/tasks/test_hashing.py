@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.features.importer import import_features
 from fewset.data.images.importing import import_set
 from fewset.data.images.splits import split_classes
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.recipes import parse_recipe
-from fewset.runtime.errors import UserError
 from fewset.tasks.hashing import check_seed, mix
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.hold_out import hold_out
 from tests.helpers.labels import shuffled_labels
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks import sampling
 from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec

@@ -3,7 +3,7 @@ from math import gamma, pi, sqrt
 import numpy as np
 import pytest
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.scores import Score, compare, interval95
 from fewset.tasks.spec import TaskSpec
 

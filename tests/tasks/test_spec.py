@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.spec import TaskSpec
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec
 from fewset.tasks.unbalanced import check_unbalanced, query_counts, sample_unbalanced

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import open_set
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.weights import load
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from tests.helpers.tiny_recipes import FROZEN, MODEL, TRAIN, recipe
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
 from fewset.experiments.config import Recipe
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.weights import load
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from fewset.training import episodic
 from fewset.training.episodic import TrainConfig, task_step

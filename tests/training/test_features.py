@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.experiments.run_directory import RunDirectory
 from fewset.models.adapters.attention import Attention
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation.embedding import embed_images
+from fewset.io.files import digest_path
 from fewset.models.adapters.attention import Attention
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from fewset.runtime.files import digest_path
 from fewset.training import frozen
 from fewset.training.batches import TrainingItems
 from fewset.training.episodic import TrainConfig

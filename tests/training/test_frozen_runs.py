@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.experiments.embed_set import embed_set
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.weights import load
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from fewset.training import frozen
 from tests.helpers.tiny_recipes import FROZEN, MODEL, PARTLY, PRETRAIN, TRAIN, recipe

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.models.losses import task_loss
-from fewset.runtime.errors import UserError
 from fewset.tasks.episode import split
 from fewset.training import joint
 from fewset.training.batches import embed_batch

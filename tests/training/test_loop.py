@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
+from fewset.core.errors import UserError
 from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
-from fewset.runtime.errors import UserError
 from fewset.tasks.scores import Score
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.training.optimiser import OptimiserConfig, build_optimiser, rate_factor, set_rate
 
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.images.augmentation import rotate
 from fewset.data.images.store import ImageSet
 from fewset.experiments.execute import execute, stage_for
-from fewset.runtime.errors import UserError
 from fewset.training.loop import train_step
 from fewset.training.pretrain import Pretraining
 from tests.helpers.tiny_recipes import PRETRAIN, recipe

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.training.step_parts import Part, PerStep, check_parts
 
 

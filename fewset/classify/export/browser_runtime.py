@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 _PLACE = Path("node_modules", "onnxruntime-web", "dist")

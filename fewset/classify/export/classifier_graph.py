@@ -17,10 +17,10 @@ from fewset.classify.export.encoder_graph import encoder_graph, parts_of
 from fewset.classify.learned import Learned
 from fewset.classify.linear import LinearClassifier, unit_rows
 from fewset.classify.rejection import POWER, Closeness
-from fewset.models.encoders import Encoder
-from fewset.models.encoders.onnx_rows import IMAGES, ROWS, check_opset
-from fewset.models.preprocessing import Preprocessing
-from fewset.runtime.extras import import_extra
+from fewset.core.extras import import_extra
+from fewset.encoders import Encoder
+from fewset.encoders.onnx_rows import IMAGES, ROWS, check_opset
+from fewset.encoders.preprocessing import Preprocessing
 
 _SMALLEST = 1e-12  # length of a row, as everywhere
 

@@ -27,10 +27,10 @@ from fewset.classify.export.encoder_graph import parts_of
 from fewset.classify.heads import centred_ridge
 from fewset.classify.learned import Learned
 from fewset.classify.rejection import SHARE
-from fewset.models.encoders import Encoder
-from fewset.models.encoders.onnx_rows import IMAGES, ROWS
-from fewset.models.preprocessing import FILTERS, Preprocessing
-from fewset.runtime.names import one_line
+from fewset.core.names import one_line
+from fewset.encoders import Encoder
+from fewset.encoders.onnx_rows import IMAGES, ROWS
+from fewset.encoders.preprocessing import FILTERS, Preprocessing
 
 FORMAT = 1
 ENCODER_FILE = "encoder.onnx"

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from fewset.classify.export.tracing import traced
-from fewset.models.encoders import Encoder
-from fewset.models.encoders.onnx_rows import IMAGES, ROWS, OnnxForm
-from fewset.models.preprocessing import Preprocessing
-from fewset.runtime.errors import UserError
-from fewset.runtime.extras import import_extra
+from fewset.core.errors import UserError
+from fewset.core.extras import import_extra
+from fewset.encoders import Encoder
+from fewset.encoders.onnx_rows import IMAGES, ROWS, OnnxForm
+from fewset.encoders.preprocessing import Preprocessing
 
 
 @runtime_checkable

@@ -14,11 +14,11 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from fewset.classify.export.tracing import traced
+from fewset.core.errors import UserError
 from fewset.models.about import About, about_of
 from fewset.models.heads import HEADS
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
-from fewset.runtime.errors import UserError
 
 _WAY, _SHOT, _QUERIES = (
     3,

@@ -10,8 +10,8 @@ import jaxtyping
 import torch
 from torch import Tensor, nn
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.extras import import_extra
+from fewset.core.errors import UserError
+from fewset.core.extras import import_extra
 
 _TOLERANCE = 1e-4  # of the largest number
 _LONGEST = 300  # letters of a reason

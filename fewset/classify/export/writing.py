@@ -13,11 +13,11 @@ from fewset.classify.export.description import ENCODER_FILE, head_description
 from fewset.classify.export.encoder_graph import encoder_graph
 from fewset.classify.export.few_shot_model import TaskGraphs
 from fewset.classify.learned import Learned
-from fewset.models.encoders import Encoder
-from fewset.models.encoders.onnx_rows import serialised
+from fewset.core.errors import UserError
+from fewset.encoders import Encoder
+from fewset.encoders.onnx_rows import serialised
+from fewset.io.files import check_output, replacing_directory, write_bytes
 from fewset.models.task_model import TaskModel
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import check_output, replacing_directory, write_bytes
 
 HEAD_FILE = "head.json"
 JOINED_FILE = "joined.onnx"

@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from fewset.core.registry import Registry
 from fewset.models.layers.transform import raised
 from fewset.models.regression import class_means, episode_membership
-from fewset.runtime.registry import Registry
 
 DEFAULT = "ridge"
 

@@ -11,10 +11,10 @@ from fewset.classify.heads import DEFAULT, find_classifier_head
 from fewset.classify.measure.accuracy import drawn_tasks, head_accuracy, task_spec
 from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set
 from fewset.classify.support import support_of_rows
+from fewset.compute.machine import describe
+from fewset.encoders import Encoder
 from fewset.experiments.evaluate import command_line
-from fewset.models.encoders import Encoder
-from fewset.runtime.files import write_json
-from fewset.runtime.machine import describe
+from fewset.io.files import write_json
 from fewset.tasks.scores import Difference, Score, compare
 from fewset.tasks.spec import TaskSpec
 

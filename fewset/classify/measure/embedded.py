@@ -18,16 +18,16 @@ from safetensors.numpy import save_file
 from fewset.classify.learned import EncoderStamp
 from fewset.classify.photo_rows import photo_rows
 from fewset.classify.photos import Photo, Pixels
+from fewset.core.errors import UserError, unknown_name
+from fewset.core.progress import progress
 from fewset.data.images.decoding import BadImage, decode_photo
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.nearness import groups_by_name, nearest_classes
 from fewset.data.images.sources import Source, open_source
 from fewset.data.manifest import home
-from fewset.models.encoders import Encoder
-from fewset.runtime.errors import UserError, unknown_name
-from fewset.runtime.files import check_digest, replacing_with_digest
-from fewset.runtime.progress import progress
-from fewset.runtime.reading import regular_file
+from fewset.encoders import Encoder
+from fewset.io.files import check_digest, replacing_with_digest
+from fewset.io.reading import regular_file
 
 _RELATED_BY_MOST = 25
 

@@ -15,15 +15,15 @@ from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_hea
 from fewset.classify.measure.accuracy import MOST_QUERIES, head_accuracy, task_spec
 from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set, related
 from fewset.classify.measure.trust_figures import trust_figures
+from fewset.core.errors import UserError
+from fewset.core.names import plain_name
+from fewset.core.parsing import parse
+from fewset.encoders import Encoder
 from fewset.experiments.evaluate import command_line
 from fewset.experiments.result import stored_width
 from fewset.experiments.run_encoder import load_encoder
-from fewset.models.encoders import Encoder
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_json
-from fewset.runtime.names import plain_name
-from fewset.runtime.parsing import parse
-from fewset.runtime.reading import parse_toml, read_json, read_text
+from fewset.io.files import write_json
+from fewset.io.reading import parse_toml, read_json, read_text
 from fewset.tasks.scores import Difference, Score, compare
 from fewset.tasks.spec import TaskSpec
 

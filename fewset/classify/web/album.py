@@ -11,7 +11,7 @@ from fewset.classify.class_names import check_class_names
 from fewset.classify.photo_rows import PhotoRow
 from fewset.classify.rejection import SHARE
 from fewset.classify.support import Support, support_of_photos
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 MOST_CLASSES = 1000
 MOST_PHOTOS = 20_000

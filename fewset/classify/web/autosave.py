@@ -8,8 +8,8 @@ from types import TracebackType
 
 from fewset.classify.file import save_classifier
 from fewset.classify.web.workbench import Moment, Workbench
+from fewset.core.errors import UserError
 from fewset.data.manifest import home
-from fewset.runtime.errors import UserError
 
 SECONDS = 5.0
 """Between two looks whether something has changed."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fewset.classify.photo_rows import BATCH, Look, PhotoRow, look_at
 from fewset.classify.photos import Photo
-from fewset.models.encoders import FEW, Encoder, ThreadedEncoder
+from fewset.encoders import FEW, Encoder, ThreadedEncoder
 
 MOST_WAITING = 2000
 """Photos; more are refused. They wait as they came, mostly on the disk: what is decoded is bounded below."""

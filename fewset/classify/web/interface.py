@@ -19,8 +19,8 @@ from fewset.classify.web.downloads import DOWNLOADS, packed, title
 from fewset.classify.web.embedding_queue import EmbeddingQueue
 from fewset.classify.web.projection import projection
 from fewset.classify.web.workbench import TOP, Moment, Workbench
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import LONGEST, one_line
+from fewset.core.errors import UserError
+from fewset.core.names import LONGEST, one_line
 
 MOST_TOP = 100
 MOST_PHOTOS = 1000

@@ -10,7 +10,7 @@ from fewset.classify.trust import Trust
 from fewset.classify.web.album import LabelledPhoto
 from fewset.classify.web.projection import Projection
 from fewset.classify.web.workbench import Moment
-from fewset.runtime.names import LONGEST
+from fewset.core.names import LONGEST
 
 ClassName = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 Number = Annotated[int, Field(ge=0, lt=2**53)]

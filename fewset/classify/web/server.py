@@ -26,8 +26,8 @@ from fewset.classify.web.embedding_queue import EmbeddingQueue, QueueFull
 from fewset.classify.web.guard import Guard, Limits, is_loopback
 from fewset.classify.web.interface import Interface
 from fewset.classify.web.workbench import Workbench
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import shortened
+from fewset.core.errors import UserError
+from fewset.core.names import shortened
 
 PAGE = Path(__file__).parent / "page"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -17,7 +17,7 @@ from fewset.classify.learned import EncoderStamp, Learned, learn
 from fewset.classify.photo_rows import PhotoRow
 from fewset.classify.rejection import SHARE
 from fewset.classify.web.album import Album, NumberedPhoto, album_of, in_words
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 MOST_STEPS = 100
 """That can be undone."""

@@ -11,11 +11,11 @@ import h5py
 import numpy as np
 from jaxtyping import Float32
 
+from fewset.core.errors import UserError
 from fewset.data.features.hdf5_heaps import check_heaps
-from fewset.runtime.arrays import array_in, check_unpacked, read_header
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import replacing
-from fewset.runtime.zips import open_member, open_zip
+from fewset.io.arrays import array_in, check_unpacked, read_header
+from fewset.io.files import replacing
+from fewset.io.zips import open_member, open_zip
 
 _HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 SUFFIXES = (*_HDF5_SUFFIXES, ".npz")

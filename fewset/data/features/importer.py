@@ -29,6 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, Shaped
 
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.data.features.array_files import SUFFIXES, ArrayFile, open_arrays
 from fewset.data.features.table import (
     LAYOUT,
@@ -39,10 +41,8 @@ from fewset.data.features.table import (
     write_features,
 )
 from fewset.data.manifest import Origin, import_command
-from fewset.runtime.errors import UserError
-from fewset.runtime.paths import user_path
-from fewset.runtime.progress import progress
-from fewset.runtime.reading import read_json
+from fewset.io.paths import user_path
+from fewset.io.reading import read_json
 from fewset.tasks.hashing import check_seed
 
 HELD_OUT = 0.2

@@ -23,11 +23,11 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
-from fewset.runtime.arrays import check_numbers, read_array, read_header
-from fewset.runtime.errors import UserError, refuse_unknown
-from fewset.runtime.files import replacing_directory
-from fewset.runtime.reading import open_file
+from fewset.io.arrays import check_numbers, read_array, read_header
+from fewset.io.files import replacing_directory
+from fewset.io.reading import open_file
 from fewset.tasks.hashing import mix
 
 ROLES = ("train", "test")

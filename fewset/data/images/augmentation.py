@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Generator, Tensor
 
-from fewset.runtime.errors import UserError, refuse_unknown
+from fewset.core.errors import UserError, refuse_unknown
 
 Area = tuple[float, float]
 """The least and the largest share of an image's area that `resized_crop` takes."""

@@ -8,8 +8,8 @@ from jaxtyping import Int
 from PIL import Image, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import SPLITS, ImageSet
-from fewset.runtime.errors import UserError
 
 _LARGEST = 96
 _GAP = 4

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 
 def table_rows(

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError, features
 
-from fewset.models.preprocessing import to_rgb
-from fewset.runtime.errors import UserError
-from fewset.runtime.extras import import_extra
+from fewset.core.errors import UserError
+from fewset.core.extras import import_extra
+from fewset.encoders.preprocessing import to_rgb
 
 # What Pillow has to say of a bad image is in its exceptions; a log without a place goes to the terminal.
 logging.getLogger("PIL").addHandler(logging.NullHandler())

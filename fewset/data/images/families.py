@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from fewset.core.progress import progress
 from fewset.data.images.drawing import (
     ALONG,
     BOW,
@@ -28,7 +29,6 @@ from fewset.data.images.drawing import (
     uniform,
 )
 from fewset.data.images.store import SPLITS, write_store
-from fewset.runtime.progress import progress
 
 FAMILIES = {"train": 60, "val": 12, "test": 20}
 MEMBERS = 6  # classes of a family

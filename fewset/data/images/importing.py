@@ -10,16 +10,16 @@ from statistics import median_low
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from fewset.core.errors import UserError
+from fewset.core.names import one_line
+from fewset.core.progress import progress
 from fewset.data.images.decoding import BadImage, decode
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.sources import Source, open_source
 from fewset.data.images.splits import split_classes
 from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
 from fewset.data.manifest import Origin, import_command
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import one_line
-from fewset.runtime.paths import user_path
-from fewset.runtime.progress import progress
+from fewset.io.paths import user_path
 from fewset.tasks.hashing import check_seed
 
 _CHUNK = 32

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int64
 
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.data.images.store import LAYOUT, ImageSet, open_set, set_path, write_store
 from fewset.data.manifest import Origin, sha256_of
-from fewset.runtime.errors import UserError
-from fewset.runtime.progress import progress
 
 _ROWS = 1024
 

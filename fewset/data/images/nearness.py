@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.files import write_text
-from fewset.runtime.parsing import read_record
+from fewset.core.errors import UserError
+from fewset.io.files import write_text
+from fewset.io.records import read_record
 
 FILE = "nearness.json"
 _FORMAT = 1

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fewset.core.errors import UserError
 from fewset.data.images.sources import Source
-from fewset.runtime.errors import UserError
 
 _PIECE = 2**24
 NUMBER = (int, np.integer)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from fewset.core.errors import UserError
+from fewset.core.names import one_line
 from fewset.data.images.decoding import SUFFIXES, is_image
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import one_line
-from fewset.runtime.reading import open_file, read_bytes
-from fewset.runtime.refusals import as_user_error
-from fewset.runtime.zips import leads_out, open_member, open_zip, read_member
+from fewset.io.reading import open_file, read_bytes
+from fewset.io.refusals import as_user_error
+from fewset.io.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
 _LARGEST = 2**28

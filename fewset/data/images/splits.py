@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Int64
 
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.hashing import mix
 
 SHARES = (64, 16, 20)

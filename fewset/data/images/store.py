@@ -21,14 +21,14 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
+from fewset.core.errors import UserError, refuse_unknown
+from fewset.core.names import plain_name
 from fewset.data.images.nearness import Nearness, nearest_classes, read_nearness, write_nearness
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
-from fewset.runtime.arrays import check_numbers, read_array
-from fewset.runtime.errors import UserError, refuse_unknown
-from fewset.runtime.files import replacing_directory
-from fewset.runtime.locks import in_turn
-from fewset.runtime.names import plain_name
-from fewset.runtime.reading import open_file, regular_file
+from fewset.io.arrays import check_numbers, read_array
+from fewset.io.files import replacing_directory
+from fewset.io.locks import in_turn
+from fewset.io.reading import open_file, regular_file
 from fewset.tasks.sampling import ClassIndex
 
 SPLITS = ("train", "val", "test")

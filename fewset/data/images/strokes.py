@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from fewset.core.progress import progress
 from fewset.data.images.drawing import (
     ALONG,
     BOW,
@@ -29,7 +30,6 @@ from fewset.data.images.drawing import (
     uniform,
 )
 from fewset.data.images.store import SPLITS, write_store
-from fewset.runtime.progress import progress
 
 ALPHABETS = {"train": 16, "val": 4, "test": 4}
 CHARACTERS = 10  # of an alphabet

@@ -21,14 +21,14 @@ import numpy as np
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
+from fewset.core.errors import UserError
+from fewset.core.registry import Registered, Registry
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.scoring import check_finite_rows
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import Takes, TaskModel
-from fewset.runtime.errors import UserError
-from fewset.runtime.registry import Registered, Registry
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec

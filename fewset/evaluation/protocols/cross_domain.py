@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.protocols import Job, Outcome, Pool, Protocol, option, register_protocol
 from fewset.evaluation.protocols.standard import score_pool
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
 
 

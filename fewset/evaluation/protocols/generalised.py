@@ -23,12 +23,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.evaluation.calibration import OBJECTIVES, Margins, calibrate, curve, json_number, scores_at
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import task_chunks
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import class_major_labels, prototypes, split
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks

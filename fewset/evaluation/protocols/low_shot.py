@@ -35,6 +35,9 @@ import torch
 from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor
 
+from fewset.compute import distributed
+from fewset.core.errors import UserError
+from fewset.core.progress import progress
 from fewset.data.features.table import SETUPS, FeatureTable, Setup
 from fewset.evaluation.class_means import training_means
 from fewset.evaluation.embedding import evaluating
@@ -42,9 +45,6 @@ from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.runtime import distributed
-from fewset.runtime.errors import UserError
-from fewset.runtime.progress import progress
 from fewset.tasks.episode import prototypes
 from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.evaluation.controls import set_adds, with_another_task
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
@@ -23,7 +24,6 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
-from fewset.runtime.errors import UserError, refuse_unknown
 from fewset.tasks.episode import Episode, class_major_labels, prototypes
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import ALONE, FOREIGN, SET_ADDS, Score

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+from fewset.core.errors import UserError
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
-from fewset.runtime.errors import UserError
 
 
 @register_protocol("ways")

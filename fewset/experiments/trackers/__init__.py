@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fewset.runtime.registry import Registry
+from fewset.core.registry import Registry
 
 
 @dataclass(frozen=True)

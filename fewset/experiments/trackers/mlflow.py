@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from fewset.core.extras import import_extra
 from fewset.experiments.trackers import TrackedRun, register_tracker
-from fewset.runtime.extras import import_extra
 
 _STORE = "mlflow.db"
 

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from fewset.core.extras import import_extra
 from fewset.experiments.trackers import TrackedRun, register_tracker
-from fewset.runtime.extras import import_extra
 
 _INTERRUPTED = 130  # the exit code of a run that was stopped
 

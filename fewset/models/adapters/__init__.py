@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fewset.runtime.registry import Registered, Registry
+from fewset.core.registry import Registered, Registry
 
 
 class SetToSet(Protocol):

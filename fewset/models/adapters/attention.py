@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
-from fewset.runtime.errors import UserError
 
 
 class AttentionLayer(nn.Module):

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.adapters import register_adapter
-from fewset.runtime.errors import UserError
 
 
 @register_adapter("bilstm")

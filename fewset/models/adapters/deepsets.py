@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
-from fewset.runtime.errors import UserError, refuse_unknown
 
 
 def maximum_of_others(rows: Float[Tensor, "B P D"], count: int) -> Float[Tensor, "B S D"]:

@@ -5,10 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import UserError, refuse_unknown
 
 
 def label_graph(labels: Int[Tensor, "B S"]) -> Bool[Tensor, "B S S"]:

@@ -17,7 +17,12 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.runtime.registry import Registered, Registry
+from fewset.core.registry import Registered, Registry
+
+Channels = tuple[float, float, float]
+
+IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
+IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 
 BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
 

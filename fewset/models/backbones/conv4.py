@@ -3,11 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import MapBackbone, register_backbone
+from fewset.core.errors import UserError, refuse_unknown
+from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels, MapBackbone, register_backbone
 from fewset.models.layers.pixels import PixelBlock
 from fewset.models.layers.pooling import POOLS
-from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
-from fewset.runtime.errors import UserError, refuse_unknown
 
 
 def _block(

@@ -5,10 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import MapBackbone, register_backbone
+from fewset.models.backbones import Channels, MapBackbone, register_backbone
 from fewset.models.layers.dropblock import DropBlock
 from fewset.models.layers.pooling import GlobalAverage
-from fewset.models.preprocessing import Channels
 
 MEAN: Channels = (120.39586422 / 255, 115.59361427 / 255, 104.54012653 / 255)
 STD: Channels = (70.68188272 / 255, 68.27635443 / 255, 72.54505529 / 255)

@@ -4,9 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.backbones import MapBackbone, register_backbone
+from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels, MapBackbone, register_backbone
 from fewset.models.layers.pooling import GlobalAverage
-from fewset.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 
 class _Block(nn.Module):

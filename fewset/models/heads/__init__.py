@@ -26,9 +26,9 @@ from typing import Protocol
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
+from fewset.core.registry import Registered, Registry
 from fewset.models.similarity import Similarity
-from fewset.runtime.errors import UserError
-from fewset.runtime.registry import Registered, Registry
 
 MAPS_ALONE = "adapters adapt embeddings, and it takes maps"
 """What `about.alone` of a head on maps says."""

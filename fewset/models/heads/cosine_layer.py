@@ -5,12 +5,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.linear_form import LinearForm, without_offset
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import cosine
-from fewset.runtime.errors import UserError
 
 
 def cosine_layer(

@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import MAPS_ALONE, register_head
-from fewset.runtime.errors import UserError
 
 
 @register_head("dn4")

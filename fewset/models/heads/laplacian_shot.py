@@ -5,12 +5,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import register_head
 from fewset.models.heads.bd_cspn import rectified, shifted
 from fewset.models.layers.task_rows import mixtures, task_rows
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import UserError
 
 _SCALE = 10.0  # of the cosines in the rectification, as in the authors' code
 

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.linear_form import LinearForm
 from fewset.models.regression import cholesky, class_means, row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import UserError
 
 
 class Discriminants(NamedTuple):

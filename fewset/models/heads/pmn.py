@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.similarity import find_similarity
-from fewset.runtime.errors import UserError
 from fewset.tasks.episode import prototypes
 
 

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import register_head
 from fewset.models.layers.task_rows import TaskRows, mixture_distances, mixtures, task_rows
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import UserError
 
 _MOST_STEPS = 200
 

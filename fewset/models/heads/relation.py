@@ -3,10 +3,10 @@
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import MAPS_ALONE, register_head
 from fewset.models.layers.pooling import GlobalAverage, channels_first
-from fewset.runtime.errors import UserError
 from fewset.tasks.episode import prototypes
 
 

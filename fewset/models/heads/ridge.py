@@ -4,12 +4,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import register_head
 from fewset.models.linear_form import LinearForm, with_intercept
 from fewset.models.regression import ridge, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import UserError
 
 
 @register_head("ridge")

@@ -4,12 +4,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import register_head
 from fewset.models.linear_form import LinearForm, without_offset
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import UserError
 
 _RELAXATION = 1.6  # of ADMM; 1.5 to 1.8 is usual
 

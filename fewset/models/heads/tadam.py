@@ -5,11 +5,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import MAPS_ALONE, register_head
 from fewset.models.layers.pooling import channels_first
 from fewset.models.similarity import negative_squared_euclidean
-from fewset.runtime.errors import UserError
 from fewset.tasks.episode import prototypes
 
 _LAYERS = 2  # of the block

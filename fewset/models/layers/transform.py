@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.runtime.errors import UserError, refuse_unknown
+from fewset.core.errors import UserError, refuse_unknown
 
 STEPS = ("power", "l2", "centre")
 """The signed square root; length 1; less the mean that the training features have at this step."""

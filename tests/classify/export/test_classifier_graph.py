@@ -13,7 +13,7 @@ from fewset.classify.background import Background, HeldOutComparison
 from fewset.classify.export.classifier_graph import joined_graph
 from fewset.classify.heads import CLASSIFIER_HEADS
 from fewset.classify.learned import learn
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from tests.helpers.backgrounds import random_head
 from tests.helpers.classifiers import exported, fitted, new_photos
 from tests.helpers.encoders import write_huggingface, write_onnx

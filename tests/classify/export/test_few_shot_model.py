@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fewset.classify.export.few_shot_model import TaskGraphs
+from fewset.core.errors import UserError
 from fewset.models.about import about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones.conv4 import Conv4
@@ -15,7 +16,6 @@ from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
 from fewset.models.maml import MamlConfig, MamlModel
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from tests.helpers.onnx_files import run
 
 pytestmark = pytest.mark.slow

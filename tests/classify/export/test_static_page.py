@@ -19,9 +19,9 @@ from scipy.special import softmax
 from fewset import FewShotClassifier, embed
 from fewset.classify.export.browser_runtime import find_runtime
 from fewset.data.images.decoding import decode_photo
-from fewset.models.encoders import DEFAULT
-from fewset.models.encoders.efficientnet_lite import load_efficientnet_lite
-from fewset.models.preprocessing import FILTERS
+from fewset.encoders import DEFAULT
+from fewset.encoders.efficientnet_lite import load_efficientnet_lite
+from fewset.encoders.preprocessing import FILTERS
 from tests.helpers.browser import WAIT, axe_script, launched, own
 from tests.helpers.classifiers import exported
 from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit

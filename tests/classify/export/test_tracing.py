@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fewset.classify.export.tracing import traced
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from tests.helpers.onnx_files import run
 
 ROWS = {"rows": torch.arange(6.0).view(3, 2)}

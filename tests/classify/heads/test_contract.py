@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fewset.classify.heads import CLASSIFIER_HEADS, ClassifierHead, find_classifier_head
+from fewset.core.errors import UserError
 from fewset.models.regression import episode_membership, membership
-from fewset.runtime.errors import UserError
 from tests.helpers.classifier_tasks import DIM, SHOTS, answers, prepare, solve, task
 
 

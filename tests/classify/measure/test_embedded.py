@@ -9,8 +9,8 @@ from PIL import Image
 
 from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set
 from fewset.classify.transformer import embed
+from fewset.core.errors import UserError
 from fewset.data.manifest import home
-from fewset.runtime.errors import UserError
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
 
 

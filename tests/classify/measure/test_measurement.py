@@ -17,7 +17,7 @@ from fewset.classify.measure.measurement import (
     read_plan,
     write_measurement,
 )
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from fewset.tasks.scores import Score, compare
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.measured import embedded, write_many_classes

@@ -13,7 +13,7 @@ from fewset.classify.photo_rows import BATCH, photo_rows
 from fewset.classify.photos import Photo
 from fewset.classify.web import embedding_queue
 from fewset.classify.web.embedding_queue import EmbeddingQueue, QueueFull
-from fewset.models.encoders import FEW
+from fewset.encoders import FEW
 from tests.helpers.photos import TinyEncoder, photo
 
 

@@ -17,8 +17,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from fewset.classify.web.workbench import Workbench
-from fewset.runtime.files import write_json
-from fewset.runtime.machine import commit, peak_memory
+from fewset.compute.machine import commit, peak_memory
+from fewset.io.files import write_json
 from tests.helpers.damage import altered, damaged, json_text
 from tests.helpers.picture_files import picture_files, zip_file
 from tests.helpers.web import STAMP, client, teach

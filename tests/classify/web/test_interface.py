@@ -16,8 +16,8 @@ from fewset.classify.web.embedding_queue import EmbeddingQueue
 from fewset.classify.web.interface import shown_name
 from fewset.classify.web.opening import open_workbench
 from fewset.classify.web.workbench import Moment
-from fewset.models.encoders import register_encoder
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
+from fewset.encoders import register_encoder
 from tests.helpers.command_line import succeed
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
 from tests.helpers.web import TINY, client, files, teach

@@ -20,7 +20,7 @@ from fewset.classify.web import workbench
 from fewset.classify.web.album import Album, NumberedPhoto, album_of
 from fewset.classify.web.opening import open_workbench
 from fewset.classify.web.workbench import Workbench
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
 from tests.helpers.web import STAMP
 

@@ -8,9 +8,9 @@ import h5py
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.features.array_files import open_arrays
 from fewset.data.features.importer import import_features
-from fewset.runtime.errors import UserError
 
 SECRET = np.arange(21, dtype=np.float32).reshape(7, 3)
 

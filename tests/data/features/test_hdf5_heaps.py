@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.features.array_files import open_arrays
-from fewset.runtime.errors import UserError
 from tests.helpers.feature_files import arrays, save_hdf5
 
 pytestmark = pytest.mark.timeout(20)

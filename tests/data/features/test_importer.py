@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.features import importer as feature_import
 from fewset.data.features.array_files import open_arrays
 from fewset.data.features.importer import import_features
@@ -19,7 +20,6 @@ from fewset.data.features.table import (
     open_features,
 )
 from fewset.data.manifest import home
-from fewset.runtime.errors import UserError
 from tests.helpers.feature_files import (
     CLASSES,
     DIM,

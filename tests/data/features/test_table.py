@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.features.importer import import_features
 from fewset.data.features.table import (
     LAYOUT,
@@ -18,7 +19,6 @@ from fewset.data.features.table import (
     table_path,
     write_features,
 )
-from fewset.runtime.errors import UserError
 from tests.helpers.feature_files import CLASSES, DIM, ROWS, arrays, save_npz
 
 

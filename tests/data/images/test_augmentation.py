@@ -13,9 +13,9 @@ from kornia.enhance import (
 from PIL import Image
 from torch import Tensor
 
+from fewset.core.errors import UserError
 from fewset.data.images import augmentation as module
 from fewset.data.images.augmentation import STEPS, augment, center_crop, flip, resized_crop
-from fewset.runtime.errors import UserError
 
 B, H, W, SIZE = 5, 31, 29, 23
 

@@ -10,9 +10,9 @@ import pytest
 from jaxtyping import UInt8
 from PIL import Image
 
+from fewset.core.errors import UserError
 from fewset.data.images import decoding as images
 from fewset.data.images.decoding import BadImage, Box, as_images
-from fewset.runtime.errors import UserError
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 

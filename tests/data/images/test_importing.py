@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fewset.core.errors import UserError
 from fewset.data.images import importing
 from fewset.data.images.decoding import Box, Decoded, decode
 from fewset.data.images.importers import IMPORTERS, Entry, register_importer
 from fewset.data.images.importing import import_set
 from fewset.data.images.splits import split_classes
 from fewset.data.images.store import LAYOUT, SPLITS, list_sets, open_set
-from fewset.runtime.errors import UserError
-from fewset.runtime.paths import recorded_path
+from fewset.io.paths import recorded_path
 from tests.helpers.trees import (
     Write,
     as_directory,

@@ -3,9 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.merging import merge_sets
 from fewset.data.images.store import ImageSet, list_sets, open_set, set_path, write_store
-from fewset.runtime.errors import UserError
 from tests.helpers.command_line import fewset
 
 

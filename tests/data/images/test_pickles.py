@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.pickles import read_dictionary, read_pickle
 from fewset.data.images.sources import open_source
-from fewset.runtime.errors import UserError
 from tests.helpers.python_2 import python_2_array
 from tests.helpers.trees import Write, as_directory, both
 

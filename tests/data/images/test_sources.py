@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images import sources
 from fewset.data.images.sources import open_source
-from fewset.runtime.errors import UserError
 from tests.helpers.disks import SPECIAL, make_special
 
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewset.core.errors import UserError
 from fewset.data.images.splits import split_classes
-from fewset.runtime.errors import UserError
 
 # No deadline: the machine may be busy with something else.
 quick = settings(deadline=None, max_examples=50)

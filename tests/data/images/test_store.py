@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from fewset.core.errors import UserError
 from fewset.data import manifest
 from fewset.data.images import store
 from fewset.data.images.store import SPLITS, list_sets, open_set, set_path, write_store
 from fewset.data.manifest import home
-from fewset.runtime.errors import UserError
 
 ITEMS, SIZE, CLASSES = 23, 7, 5
 COMMAND = "fewset data import folder /somewhere --name birds"

@@ -36,7 +36,7 @@ def test_bytes_are_pinned() -> None:
 
 
 def test_flushed_denormals_change_nothing() -> None:
-    # The command line flushes them for speed (`fewset.runtime.machine.tune`), library users may not.
+    # The command line flushes them for speed (`fewset.compute.machine.tune`), library users may not.
     plain = pictures()
     torch.set_flush_denormal(True)
     try:

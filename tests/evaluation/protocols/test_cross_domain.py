@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job
@@ -8,7 +9,6 @@ from fewset.evaluation.protocols.cross_domain import CrossDomain, cross_domains
 from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.model import FewShotModel
 from fewset.paper.qualitative import predict_task
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec

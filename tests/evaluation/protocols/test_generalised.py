@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import open_set, set_path, write_store
 from fewset.evaluation.calibration import Margins, calibrate, scores_at
 from fewset.evaluation.embedding import evaluating
@@ -18,7 +19,6 @@ from fewset.evaluation.protocols.generalised import (
 from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.adapters import ADAPTERS
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable, Setup
 from fewset.evaluation.class_means import fit_centre
 from fewset.evaluation.protocols.low_shot import (
@@ -21,7 +22,6 @@ from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.matching import MatchingHead
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, make_table

@@ -20,7 +20,7 @@ import torch
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
-from fewset.runtime.errors import UserError
+from fewset.core.errors import UserError
 
 
 @register_protocol("toy")

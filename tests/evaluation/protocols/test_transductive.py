@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols.transductive import (
     VARIANTS,
@@ -16,7 +17,6 @@ from fewset.evaluation.protocols.transductive import (
 from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.adapters import ADAPTERS
 from fewset.models.model import FewShotModel
-from fewset.runtime.errors import UserError
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import ALONE, FOREIGN, Score
 from fewset.tasks.spec import TaskSpec

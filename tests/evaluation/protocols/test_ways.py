@@ -3,11 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.ways import Ways
 from fewset.evaluation.scoring import evaluate
-from fewset.runtime.errors import UserError
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.pixel_model import SIDE, pixel_features, pixel_model
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.experiments.trackers import TRACKERS, TrackedRun, Tracker
-from fewset.runtime.errors import UserError
 from tests.helpers.tracked import HELD
 
 RECIPE = {"seed": 5, "train.epochs": 3, "model.adapter": "attention", "train.optimiser.nesterov": True}

@@ -83,7 +83,7 @@ def authors(room: Room, rng: Random) -> Case:
 def resumed(room: Room, rng: Random) -> Case:
     """Sometimes the digest beside is that of the damaged file, so that it is not found by it."""
     from fewset.experiments.recipes import recipe_text
-    from fewset.runtime.files import digest_path, file_digest
+    from fewset.io.files import digest_path, file_digest
     from tests.helpers.tiny_recipes import recipe
 
     runs = room.work / "runs"

@@ -15,8 +15,8 @@ from unittest.mock import patch
 import numpy as np
 from typer.main import get_command
 
-from fewset.runtime.errors import UserError
-from fewset.runtime.names import plain_name
+from fewset.core.errors import UserError
+from fewset.core.names import plain_name
 from tests.fuzz.case import FUZZED, Case, Ending, reader
 from tests.fuzz.invariant import run_command
 from tests.fuzz.readers.records import DOCS

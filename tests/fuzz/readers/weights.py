@@ -22,7 +22,7 @@ def _damaged(data: bytes, rng: Random) -> bytes:
 @reader("weights")
 def weights(room: Room, rng: Random) -> Case:
     """The digest beside is that of the damaged file, is missing, or tells: then only a refusal will do."""
-    from fewset.runtime.files import digest_path, file_digest
+    from fewset.io.files import digest_path, file_digest
 
     run = room.work / "run"
     shutil.copytree(room.runs / "feat", run)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.adapters.attention import Attention
-from fewset.runtime.errors import UserError
 
 SETS, SIZE, CONTEXT, DIM = 2, 5, 3, 7
 

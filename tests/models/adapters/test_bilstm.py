@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.adapters.bilstm import BiLSTM
-from fewset.runtime.errors import UserError
 
 SETS, SIZE, CONTEXT, HALF = 2, 5, 3, 7
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import about_of
 from fewset.models.adapters import ADAPTERS, count_parameters, register_adapter
-from fewset.runtime.errors import UserError
 
 # Different numbers on every axis, prime but for the embedding size: a BiLSTM halves it.
 SETS, SIZE, CONTEXT, DIM = 5, 7, 3, 22

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.adapters.deepsets import DeepSets, maximum_of_others, sum_of_others
-from fewset.runtime.errors import UserError
 
 SETS, SIZE, CONTEXT, DIM = 2, 5, 3, 7
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.adapters.gcn import GCN, similarity_graph
-from fewset.runtime.errors import UserError
 
 SETS, SIZE, CONTEXT, DIM = 2, 5, 3, 7
 LABELS = torch.tensor([[0, 1, 0, 2, 0], [1, 1, 3, 3, 0]])

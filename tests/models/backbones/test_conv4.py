@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.backbones.conv4 import Conv4
-from fewset.runtime.errors import UserError
 
 IMAGES = torch.rand(2, 3, 48, 48, generator=torch.Generator().manual_seed(0))
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.about import about_of
 from fewset.models.heads import HEADS
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, PLACES, QUERIES, SHOT, TASKS, WAY, inputs, normal, uneven_mask
 
 Variant = tuple[str, dict[str, Any]]

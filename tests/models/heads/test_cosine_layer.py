@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
+from fewset.core.errors import UserError
 from fewset.models.heads.cosine_layer import CosineLayerHead
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, WAY, assert_equals_the_loop, inputs, with_and_without_mask
 
 

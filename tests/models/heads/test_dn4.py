@@ -2,8 +2,8 @@
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.models.heads.dn4 import Dn4Head
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, PLACES, assert_equals_the_loop, cosine, with_and_without_mask
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.heads.label_propagation import LabelPropagationHead
-from fewset.runtime.errors import UserError
 from tests.helpers.graphs import spread_labels
 from tests.helpers.heads import DIM, assert_equals_the_loop, lengths_of_one, with_and_without_mask
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.models.heads.laplacian_shot import LaplacianShotHead
-from fewset.runtime.errors import UserError
 from tests.helpers.embedded import distance
 from tests.helpers.heads import (
     DIM,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.models.heads.lda import LdaHead
-from fewset.runtime.errors import UserError
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, WAY, assert_equals_the_loop, inputs, normal, with_and_without_mask
 

@@ -6,8 +6,8 @@ import torch
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
+from fewset.core.errors import UserError
 from fewset.models.heads.leo import LeoHead
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, TASKS, WAY, inputs, with_and_without_mask
 
 

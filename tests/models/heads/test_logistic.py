@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from fewset.core.errors import UserError
 from fewset.models.heads.logistic import LogisticRegressionHead
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, TASKS, WAY, inputs, with_and_without_mask
 
 

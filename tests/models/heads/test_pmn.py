@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.special import expit, softmax
 
+from fewset.core.errors import UserError
 from fewset.models.heads.pmn import PmnHead
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, assert_equals_the_loop, cosine, inputs, with_and_without_mask
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.similarity import SIMILARITIES
-from fewset.runtime.errors import UserError
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, assert_equals_the_loop, cosine, with_and_without_mask
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.heads.pt_map import PtMapHead, balanced_transport
-from fewset.runtime.errors import UserError
 from tests.helpers.embedded import distance
 from tests.helpers.heads import (
     DIM,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.heads.relation import RelationHead
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, PLACES, assert_equals_the_loop, with_and_without_mask
 from tests.helpers.maps import convolved, halved, normalised, numbers, with_statistics
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
+from fewset.core.errors import UserError
 from fewset.models.heads.ridge import RidgeRegressionHead
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, WAY, assert_equals_the_loop, with_and_without_mask
 
 

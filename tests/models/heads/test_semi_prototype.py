@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.models.heads.semi_prototype import SemiPrototypeHead
-from fewset.runtime.errors import UserError
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, assert_equals_the_loop, with_and_without_mask
 

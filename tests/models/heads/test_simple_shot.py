@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.models.heads.simple_shot import SimpleShotHead
-from fewset.runtime.errors import UserError
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, assert_equals_the_loop, inputs, normal, with_and_without_mask
 

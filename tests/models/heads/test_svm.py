@@ -6,8 +6,8 @@ import torch
 from scipy.optimize import brentq
 from sklearn.svm import LinearSVC
 
+from fewset.core.errors import UserError
 from fewset.models.heads.svm import SvmHead, onto_simplex
-from fewset.runtime.errors import UserError
 from tests.helpers.heads import DIM, TASKS, WAY, inputs, normal, uneven_mask, with_and_without_mask
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.models.heads.team import TeamHead
-from fewset.runtime.errors import UserError
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, assert_equals_the_loop, softmax, with_and_without_mask
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.heads.tpn import TpnHead
-from fewset.runtime.errors import UserError
 from tests.helpers.graphs import spread_labels
 from tests.helpers.heads import DIM, assert_equals_the_loop, inputs, with_and_without_mask
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from fewset.core.errors import UserError
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.layers.transform import STEPS, TRANSFORMS, FeatureTransform, transformed, unset_mean
-from fewset.runtime.errors import UserError
 
 ROWS, MORE, DIM = 3, 5, 7
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fewset.classify.web.workbench import Moment
-from fewset.runtime.registry import Registry
+from fewset.core.registry import Registry
 
 Make = Callable[[Moment, Path], Path]
 DOWNLOADS: Registry[Make] = Registry("download", __name__)

@@ -5,7 +5,7 @@ from pathlib import Path
 from fewset.classify.web.downloads import register_download
 from fewset.classify.web.exporting import exported
 from fewset.classify.web.workbench import Moment
-from fewset.runtime.extras import imports
+from fewset.core.extras import imports
 
 
 def onnx_folder(moment: Moment, folder: Path) -> Path:

@@ -6,7 +6,7 @@ from fewset.classify.export.browser_runtime import find_runtime
 from fewset.classify.web.downloads import register_download
 from fewset.classify.web.exporting import exported
 from fewset.classify.web.workbench import Moment
-from fewset.runtime.extras import imports
+from fewset.core.extras import imports
 
 
 def web_folder(moment: Moment, folder: Path) -> Path:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import UInt8
 
+from fewset.core.registry import Registry
 from fewset.data.images.decoding import Box
 from fewset.data.images.sources import Source
 from fewset.data.images.splits import SHARES
-from fewset.runtime.registry import Registry
 
 _SIZE = 92
 """Stored pixels a side: the margin that the paper's Resize(92) + CenterCrop(84) needs."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 
+from fewset.core.errors import UserError
 from fewset.data.images.csv_tables import table_rows
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 
 _TABLES = tuple(f"{split}.csv" for split in SPLITS)
 

@@ -7,12 +7,12 @@ by their bare names or by paths.
 
 from pathlib import PurePosixPath
 
+from fewset.core.errors import UserError
 from fewset.data.images.decoding import Box
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.importers.csv import rows_of
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 
 _TABLES = ("images.txt", "image_class_labels.txt", "bounding_boxes.txt", "classes.txt")
 

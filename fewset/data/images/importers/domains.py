@@ -9,9 +9,9 @@ nothing: OfficeHome counts from 00001 in each class of each domain.
 import re
 from pathlib import PurePosixPath
 
+from fewset.core.errors import UserError
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
-from fewset.runtime.errors import UserError
 
 
 @register_importer("domains", shares=(25, 15, 25))  # the paper's split of the 65 classes of OfficeHome

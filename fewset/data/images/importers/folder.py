@@ -6,10 +6,10 @@ Folders of such folders are groups of classes that are near each other: `group/c
 
 from pathlib import PurePosixPath
 
+from fewset.core.errors import UserError
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 
 
 @register_importer("folder")

@@ -10,13 +10,13 @@ The arrays hold copies of 84 pixels. Their images are all in memory during the i
 from functools import partial
 from typing import Any
 
+from fewset.core.errors import UserError
 from fewset.data.images.decoding import as_images
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.importers.csv import read_tables
 from fewset.data.images.pickles import NAME, NUMBER, array_of, flat_list, read_dictionary
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 
 _TABLES = tuple(f"split/{split}.csv" for split in SPLITS)
 _CACHES = tuple(f"mini-imagenet-cache-{split}.pkl" for split in SPLITS)

@@ -8,9 +8,9 @@ which published results use: 1,028 characters to train, 172 to validate, 423 to 
 
 from pathlib import PurePosixPath
 
+from fewset.core.errors import UserError
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
-from fewset.runtime.errors import UserError
 
 _FOLDERS = ("images_background", "images_evaluation")
 _VAL = {"Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhedruli_(Georgian)"}

@@ -22,13 +22,13 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from fewset.core.errors import UserError
 from fewset.data.images.decoding import as_images
 from fewset.data.images.importers import Entry, folder, register_importer
 from fewset.data.images.pickles import NAME, NUMBER, array_of, flat_list, read_dictionary, read_pickle
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
-from fewset.runtime.arrays import array_in
-from fewset.runtime.errors import UserError
+from fewset.io.arrays import array_in
 
 _MOST_PACKED = 1032  # bytes that one byte of a deflated file can stand for
 _LISTS = tuple(f"{split}.csv" for split in SPLITS)

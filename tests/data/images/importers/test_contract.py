@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.importing import import_set
 from fewset.data.images.sources import open_source
 from fewset.data.images.store import SPLITS
 from fewset.data.manifest import home
-from fewset.runtime.errors import UserError
 from tests.helpers.command_line import fail
 from tests.helpers.trees import Tree, Write, as_directory, as_zip, both, folder, picture, tables
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.importing import import_set
-from fewset.runtime.errors import UserError
 from tests.helpers.trees import (
     Write,
     as_directory,

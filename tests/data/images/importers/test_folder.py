@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.importing import import_set
 from fewset.data.images.splits import split_classes
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 from tests.helpers.trees import (
     Write,
     as_directory,

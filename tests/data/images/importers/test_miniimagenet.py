@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.decoding import decode
 from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.importing import import_set
 from fewset.data.images.sources import open_source
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 from tests.helpers.image_arrays import assert_holds_arrays, random_pixels
 from tests.helpers.python_2 import python_2_array
 from tests.helpers.real_files import real_file

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fewset.core.errors import UserError
 from fewset.data.images.decoding import decode
 from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.importing import import_set
 from fewset.data.images.sources import open_source
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 from tests.helpers.real_files import real_file
 from tests.helpers.trees import Tree, Write, as_directory, both
 

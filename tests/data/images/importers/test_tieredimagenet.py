@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fewset.core.errors import UserError
 from fewset.data.images.importing import import_set
 from fewset.data.images.store import SPLITS
-from fewset.runtime.errors import UserError
 from tests.helpers.image_arrays import assert_holds_arrays, random_pixels
 from tests.helpers.trees import (
     Tree,

@@ -1,0 +1,93 @@
+"""Where and how exactly to compute: the device, and the precision of the backbone while training."""
+
+import signal
+import subprocess
+import sys
+from functools import cache
+from typing import Literal
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from fewset.compute.distributed import all_gather, local_rank, world_size
+from fewset.core.errors import UserError
+from fewset.core.names import shortened
+from fewset.core.parsing import whole_number
+
+Precision = Literal["float32", "bfloat16"]
+
+# What training does in bfloat16, small: a convolution, a matrix product, and back.
+_PROBE = """
+import torch
+convolution, linear = torch.nn.Conv2d(64, 64, 3), torch.nn.Linear(64, 64)
+with torch.autocast("cpu", torch.bfloat16):
+    total = linear(convolution(torch.ones(8, 64, 16, 16)).amax((2, 3))).sum()
+total.backward()
+"""
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device of that name; "auto" is a GPU where there is one. Each process of a machine has its own."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    kind, colon, number = name.partition(":")
+    asked = whole_number(number)
+    if kind not in ("cpu", "cuda") or (colon and (kind == "cpu" or asked is None)):
+        raise UserError(f"--device is {shortened(name)!r}, expected cpu, cuda, cuda:1 (and so on) or auto")
+    if kind == "cpu":
+        return torch.device("cpu")
+    if world_size() > 1 and colon:
+        raise UserError(
+            f"--device {name} is one GPU, but there are {world_size()} processes; with --device cuda "
+            "each takes its own"
+        )
+    there, wanted = torch.cuda.device_count(), local_rank() if asked is None else asked
+    if wanted >= there:
+        raise UserError(
+            f"--device {name} needs GPU number {wanted}, but torch finds {there} here; "
+            "take another (see nvidia-smi), start fewer processes, or compute with --device cpu"
+        )
+    device = torch.device("cuda", wanted)
+    torch.cuda.set_device(device)
+    return device
+
+
+def device_name(device: torch.device) -> str:
+    """What a reader of a record calls the device: "cpu", or the name of the GPU."""
+    return device.type if device.type == "cpu" else torch.cuda.get_device_name(device)
+
+
+def send(values: Shaped[Tensor, "*any"], device: torch.device) -> Shaped[Tensor, "*any"]:
+    """To the device; to a GPU through pinned memory, so that nothing waits for the copy."""
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
+
+
+def usable_precision(wanted: Precision, device: torch.device) -> tuple[Precision, str]:
+    """The precision that all processes can compute in, and what to tell the user if it is another one."""
+    if wanted == "float32":
+        return wanted, ""
+    problem = next(filter(None, all_gather(_problem(device))), "")
+    return ("float32", f"bfloat16 is not usable {problem}: using float32") if problem else (wanted, "")
+
+
+def _problem(device: torch.device) -> str:
+    if device.type == "cpu":
+        return _probe()
+    return "" if torch.cuda.is_bf16_supported() else f"on {device_name(device)}"
+
+
+@cache
+def _probe() -> str:
+    """What is wrong with bfloat16 on this CPU, if anything.
+
+    Some machines advertise instructions for it (AMX) that the system traps: the process is ended by a
+    signal. So it is tried in another process.
+    """
+    code = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False).returncode
+    if not code:
+        return ""
+    ended = f"ended with {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+    return f"on this CPU (the probe {ended})"

@@ -1,0 +1,1 @@
+"""What every room uses: errors, the registry of members, parsing, progress."""

@@ -1,0 +1,30 @@
+"""Libraries that only some users need: imported where they are used, asked for by the name of an extra."""
+
+import os
+from importlib import import_module
+from typing import Any
+
+from fewset.core.errors import UserError
+
+# Else onnxruntime writes a number of the machine into the user's cache, and reports to its makers.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """The module, or an error that names what to install: `pip install 'fewset[EXTRA]'`."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"{module} is not installed or does not import ({error}): pip install 'fewset[{extra}]'"
+        ) from None
+
+
+def imports(*modules: str) -> bool:
+    """Whether all of these are installed, and import."""
+    try:
+        for module in modules:
+            import_module(module)
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,117 @@
+"""Encoders: photographs in, rows of features out. One file each, `@register_encoder("name")`.
+
+The contract: what is registered is called with a device, `make(device)`, and gives an encoder, which maps a
+sequence of Pillow images (upright, of any mode and size) to a float32 array (n, `dim`), in their order, a few
+images in memory at a time. Preprocessing belongs to the encoder, as it belongs to the weights. A name
+that ends in a colon is a family and takes what comes after: `hf:DIRECTORY` is `make("DIRECTORY", device)`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+
+from fewset.compute.devices import pick_device
+from fewset.core.errors import UserError
+from fewset.core.registry import Registered, Registry
+from fewset.encoders.preprocessing import PilImage
+
+DEFAULT = "efficientnet-lite0"
+FEW = 4
+"""Images that a `ThreadedEncoder` embeds in the thread that calls it; more are shared out."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """What the classifier asks of an encoder."""
+
+    @property
+    def id(self) -> str:
+        """The name under which `find_encoder` finds it again."""
+
+    @property
+    def dim(self) -> int: ...
+
+    @property
+    def input_size(self) -> int:
+        """Pixels that a side of an image should have at least; more are resized away."""
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of its weights and of its preprocessing: rows of one digest go together."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]: ...
+
+
+@runtime_checkable
+class ThreadedEncoder(Encoder, Protocol):
+    """An encoder that several threads may call at once."""
+
+    @property
+    def threads(self) -> int:
+        """How many are worth it: those that it takes itself for many images."""
+
+
+ENCODERS: Registry[Callable[..., Encoder]] = Registry("encoder", __name__)
+
+
+def register_encoder(name: str) -> Callable[[Registered], Registered]:
+    """Make an encoder known by name: a decorator for the function or class that makes it.
+
+    What is registered is called with a device and returns an encoder (`Encoder`).
+
+    Args:
+        name: The name, which must be free. One that ends in a colon is a family: `hf:DIRECTORY` calls what
+            is registered as `hf:` with the directory and the device.
+
+    Returns:
+        A decorator that gives the function or class back as it is.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import fewset
+        >>> import numpy as np
+        >>> @fewset.register_encoder("mean-colour")
+        ... class MeanColour:
+        ...     id, dim, input_size, digest = "mean-colour", 3, 1, "mean-colour-1"
+        ...
+        ...     def __init__(self, device):
+        ...         self.device = device
+        ...
+        ...     def __call__(self, images):
+        ...         rows = [np.asarray(image.convert("RGB")).mean(axis=(0, 1)) for image in images]
+        ...         return np.asarray(rows, dtype=np.float32)
+    """
+    return ENCODERS.register(name)
+
+
+def is_encoder(name: str) -> bool:
+    """Whether `find_encoder` knows the name, or its family."""
+    return _registered_name(name) in ENCODERS
+
+
+def find_encoder(name: str = "auto", device: str = "auto") -> Encoder:
+    """The encoder of that name; "auto" is the one that every installation has.
+
+    Runs and released models are encoders too: `fewset.experiments.run_encoder.load_encoder` finds any.
+    """
+    registered = _registered_name(name)
+    make = ENCODERS[registered]
+    if not registered.endswith(":"):
+        return make(pick_device(device))
+    argument = name.removeprefix(registered)
+    if not argument:
+        raise UserError(f"the encoder {name!r} lacks what comes after the colon, as in {name}my-model")
+    return make(argument, pick_device(device))
+
+
+def _registered_name(name: str) -> str:
+    family, colon, _ = name.partition(":")
+    return DEFAULT if name == "auto" else family + colon

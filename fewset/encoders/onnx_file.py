@@ -1,0 +1,168 @@
+"""`onnx:FILE`: any network in an ONNX file, computed by onnxruntime.
+
+The file takes normalised images (B, 3, H, W) in float32. Its first output of shape (B, D) is the embedding;
+if there is none, the average over the positions of its first output of shape (B, D, h, w). `FILE.json` beside
+it says how images are prepared; every key may be left out, then it is as here::
+
+    {"size": 224, "resize": 224, "stretch": false, "resample": "bicubic",
+     "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 0.00392156862745098}
+
+The shorter side becomes `resize` pixels (if not said, as many as `size`), or with `stretch` both sides; the
+central square of `size` is cropped; pixels times `scale`, less `mean`, divided by `std`, are the input.
+"""
+
+import re
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fewset.core.errors import UserError
+from fewset.core.parsing import parse
+from fewset.encoders import register_encoder
+from fewset.encoders.network import NetworkEncoder, tried
+from fewset.encoders.onnx_rows import uniform_file
+from fewset.encoders.onnx_session import open_session, run_session
+from fewset.encoders.preprocessing import FILTERS, Preprocessing
+from fewset.io.paths import recorded_path, user_path
+from fewset.io.reading import read_json
+from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels
+
+_PATIENCE = 60.0  # seconds for an image
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x80-\xff]{0,2}[\x00-\x7f])", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class OnnxSettings:
+    """The keys of `FILE.json`."""
+
+    size: int = 224
+    resize: int | None = None
+    stretch: bool = False
+    resample: Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"] = "bicubic"
+    mean: Channels = IMAGENET_MEAN
+    std: Channels = IMAGENET_STD
+    scale: float = 1 / 255
+
+    def preprocessing(self) -> Preprocessing:
+        side = self.resize or self.size
+        return Preprocessing(
+            self.size,
+            self.size,
+            (side, side) if self.stretch else side,
+            mean=self.mean,
+            std=self.std,
+            resample=FILTERS[self.resample],
+            scale=self.scale,
+        )
+
+
+@register_encoder("onnx:")
+def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
+    """The encoder of an ONNX file, and of `FILE.json` beside it."""
+    path = user_path(name)
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; expected onnx:FILE with an ONNX file")
+    preprocessing = _settings(path).preprocessing()
+    network = FileNetwork(_session(path, device), path)
+    dim = tried(network, preprocessing, device, path)
+    digest = preprocessing.digest(parts_of(path))
+    return NetworkEncoder(f"onnx:{recorded_path(path)}", dim, digest, preprocessing, network, device)
+
+
+def settings_of(path: Path) -> Path:
+    """Where the file beside an ONNX file is."""
+    return path.with_name(f"{path.name}.json")
+
+
+def parts_of(path: Path) -> list[Path]:
+    """An ONNX file, and the files that it says its large weights are in.
+
+    In the file such a name follows the key "location" of an entry (`StringStringEntryProto`): the tag and the
+    length of the key, the key, the tag of the value, its length, the value.
+    """
+    names = set()
+    if not path.is_file() or not path.stat().st_size:  # such as a pipe, which would be waited for
+        return [path]
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        for found in _LOCATION.finditer(content):
+            length = sum((byte & 127) << 7 * place for place, byte in enumerate(found[1]))
+            names.add(content[found.end() : found.end() + length].decode(errors="replace"))
+    others = (path.parent / name for name in sorted(names) if name and "\0" not in name)
+    return [path, *(other for other in others if other.is_file())]
+
+
+def _settings(path: Path) -> OnnxSettings:
+    file = settings_of(path)
+    if not file.exists():
+        raise UserError(
+            f'there is no {file}, which says how images are prepared; write for example {{"size": 224, '
+            '"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]} into it'
+        )
+    try:
+        table = dict(read_json(file))
+    except (OSError, TypeError, ValueError) as error:
+        raise UserError(f"{file} is not a JSON table: {error}") from None
+    return parse(OnnxSettings, table, what=f"file {file}")
+
+
+def _session(path: Path, device: torch.device) -> Any:
+    try:
+        return open_session(path, device)
+    except UserError:
+        raise
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise UserError(
+            f"{path} is not an ONNX file that onnxruntime runs: {' '.join(str(error).split())}"
+        ) from None
+
+
+class FileNetwork:
+    """The session as a function; a fixed batch is met by parts of that size, the last one filled up."""
+
+    def __init__(self, session: Any, path: Path) -> None:
+        image, *others = session.get_inputs()
+        if others or image.type != "tensor(float)" or len(image.shape) != 4:
+            got = ", ".join(f"{each.name} {each.type} {each.shape}" for each in session.get_inputs())
+            raise UserError(f"{path} takes {got}; expected one input: float32 images (B, 3, H, W)")
+        self._session, self._path, self._image = session, path, image
+
+    def __call__(self, images: Tensor) -> Tensor:
+        batch = np.ascontiguousarray(images.cpu().numpy())
+        fixed = self._image.shape[0]
+        step = fixed if isinstance(fixed, int) else len(batch)
+        batch = np.pad(batch, ((0, -len(batch) % step), (0, 0), (0, 0), (0, 0)))
+        parts = [_rows(self._run(part), self._path) for part in np.split(batch, len(batch) // step)]
+        return torch.from_numpy(np.concatenate(parts)[: len(images)])
+
+    def _run(self, part: np.ndarray) -> list[np.ndarray]:
+        try:
+            return run_session(self._session, {self._image.name: part}, _PATIENCE * len(part))
+        except TimeoutError as error:
+            raise UserError(
+                f"{self._path} takes {error} to embed {len(part)} images; choose a smaller network"
+            ) from None
+
+    def onnx_model(self) -> bytes:
+        """The file, with the output that is the embedding alone."""
+        ranks = [(len(output.shape or ()), output.name) for output in self._session.get_outputs()]
+        for rank in (2, 4):
+            for found, name in ranks:
+                if found == rank:
+                    return uniform_file(self._path, name, pooled=rank == 4)
+        raise UserError(f"{self._path} does not say which shape its outputs have; write it with their shapes")
+
+
+def _rows(outputs: list[np.ndarray], path: Path) -> np.ndarray:
+    flat = [output for output in outputs if output.ndim == 2]
+    maps = [output for output in outputs if output.ndim == 4]
+    if flat:
+        return flat[0]
+    if maps:
+        return np.asarray(maps[0].mean(axis=(2, 3)))
+    shapes = ", ".join(str(output.shape) for output in outputs)
+    raise UserError(f"{path} gives outputs of shape {shapes}; expected one of shape (B, D) or (B, D, h, w)")

@@ -1,0 +1,1 @@
+"""Files: reading them safely, writing them whole or not at all, locks and names."""

@@ -1,1 +1,0 @@
-"""What every room needs: errors, files, devices, processes, progress, names."""

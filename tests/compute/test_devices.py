@@ -1,0 +1,188 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fewset.compute import devices, distributed
+from fewset.compute.devices import pick_device, send, usable_precision
+from fewset.core.errors import UserError
+from fewset.evaluation import embedding
+from fewset.experiments.execute import execute
+from fewset.experiments.recipes import parse_recipe
+from fewset.experiments.weights import load
+from fewset.models.adapters.identity import Identity
+from fewset.models.backbones.conv4 import Conv4
+from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.model import FewShotModel
+from fewset.training import batches
+from fewset.training.batches import embed_batch
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with two GPUs, up to the point where they would be used."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+
+
+def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert pick_device() == pick_device("cpu") == CPU
+    with pytest.raises(UserError, match="torch finds 0 here"):
+        pick_device("cuda")
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu", "cuda:", "cuda:x", "cuda:" + "9" * 5000, "cpu:1", "meta", ""], ids=lambda name: name[:8]
+)
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(UserError, match="expected cpu, cuda, cuda:1"):
+        pick_device(name)
+
+
+@pytest.mark.usefixtures("gpus")
+def test_with_gpus() -> None:
+    assert pick_device() == pick_device("cuda") == torch.device("cuda", 0)
+    assert pick_device("cuda:1") == torch.device("cuda", 1)
+    assert pick_device("cpu") == CPU
+    with pytest.raises(UserError, match="needs GPU number 2, but torch finds 2"):
+        pick_device("cuda:2")
+
+
+@pytest.mark.usefixtures("gpus")
+def test_each_process_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "_processes", distributed._Processes(rank=3, world=4, local_rank=1))
+    assert pick_device() == torch.device("cuda", 1)
+    with pytest.raises(UserError, match="one GPU, but there are 4 processes"):
+        pick_device("cuda:1")
+
+
+def test_only_a_gpu_is_sent_to_through_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def pin(values: torch.Tensor) -> torch.Tensor:
+        calls.append("pinned")
+        return values
+
+    def to(values: torch.Tensor, device: torch.device, non_blocking: bool = False) -> torch.Tensor:
+        calls.append((device.type, non_blocking))
+        return values
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    values = torch.arange(7)
+    assert send(values, CPU) is values
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    assert calls == []
+    send(values, torch.device("cuda", 1))
+    assert calls == ["pinned", ("cuda", True)]
+
+
+def test_images_are_sent_so_for_training_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, ...]] = []
+
+    def record(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+        assert values.is_contiguous()
+        sent.append(tuple(values.shape))
+        return send(values, device)
+
+    for module in (batches, embedding):
+        monkeypatch.setattr(module, "send", record)
+    images = np.zeros((11, 17, 17, 3), dtype=np.uint8)
+    batches.load_batch(model(), images, np.arange(7), (), seed=0)
+    embedding.embed_images(model(), images, np.arange(5), batch=3)
+    tried = (2, 17, 17, 3)  # for the folding of BatchNorm
+    assert sent == [(7, 17, 17, 3), tried, (3, 17, 17, 3), (2, 17, 17, 3)]
+
+
+def model() -> FewShotModel:
+    torch.manual_seed(0)
+    return FewShotModel(Conv4(input_size=16, dim=11), Identity(11), PrototypeHead(11))
+
+
+@pytest.fixture
+def trap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a CPU that advertises AMX and traps it."""
+    monkeypatch.setattr(devices, "_PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    devices._probe.cache_clear()
+    yield
+    devices._probe.cache_clear()
+
+
+NOTE = "bfloat16 is not usable on this CPU (the probe ended with SIGILL): using float32"
+
+
+@pytest.mark.usefixtures("trap")
+def test_a_trapped_bfloat16_is_not_used() -> None:
+    assert usable_precision("bfloat16", CPU) == ("float32", NOTE)
+    assert usable_precision("float32", CPU) == ("float32", "")
+
+
+def test_a_probe_that_fails_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_PROBE", "raise SystemExit(3)")
+    devices._probe.cache_clear()
+    assert "the probe failed with exit code 3" in usable_precision("bfloat16", CPU)[1]
+    devices._probe.cache_clear()
+
+
+def test_the_probe_does_not_end_this_process() -> None:
+    precision, note = usable_precision("bfloat16", CPU)
+    assert (precision == "bfloat16") == (note == "")
+
+
+def test_the_backbone_alone_computes_in_bfloat16() -> None:
+    images = torch.randn(5, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    kinds = []
+    one = model()
+    one.backbone.blocks[3].register_forward_hook(lambda *args: kinds.append(args[2].dtype))
+    exact, rough = (embed_batch(one, images, precision) for precision in ("float32", "bfloat16"))
+    assert kinds == [torch.float32, torch.bfloat16]
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, rtol=0.05, atol=0.05)
+    assert not torch.equal(rough, exact)
+    rough.sum().backward()
+    assert {value.grad.dtype for value in one.backbone.parameters()} == {torch.float32}
+
+
+TRAIN = {
+    "name": "proto",
+    "data": {"set": "tiny"},
+    "model": {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}},
+    "train": {
+        "way": 3, "query": 3, "epochs": 1, "tasks_per_epoch": 2, "validation_tasks": 5, "validation_way": 3,
+        "validation_query": 3, "precision": "bfloat16",
+    },
+    "evaluate": {"way": 3, "query": 3, "tasks": 23},
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("tiny_set", "trap")
+def test_a_run_says_what_it_computes_in(tmp_path: Path) -> None:
+    said: list[str] = []
+    execute(parse_recipe(TRAIN), "train", tmp_path / "trapped", echo=said.append)
+    environment = json.loads((tmp_path / "trapped" / "environment.json").read_text())
+    assert (environment["precision"], environment["device"], environment["processes"]) == (
+        "float32",
+        "cpu",
+        1,
+    )
+    assert said == [NOTE]
+    assert NOTE in (tmp_path / "trapped" / "log.txt").read_text()
+    plain = {**TRAIN, "train": {**TRAIN["train"], "precision": "float32"}}
+    execute(parse_recipe(plain), "train", tmp_path / "plain")
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("trapped", "plain")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.usefixtures("tiny_set")
+def test_bfloat16_leaves_float32_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_problem", lambda _: "")  # emulated where the CPU has none
+    execute(parse_recipe(TRAIN), "train", tmp_path / "proto")
+    assert json.loads((tmp_path / "proto" / "environment.json").read_text())["precision"] == "bfloat16"
+    kinds = {value.dtype for value in load(tmp_path / "proto").parameters()}
+    assert kinds == {torch.float32}

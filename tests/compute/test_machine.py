@@ -1,0 +1,168 @@
+"""What a process is allowed, and the commit that it runs from."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fewset.compute.machine import _processor_share, commit, usable_cores
+
+
+@pytest.mark.parametrize(
+    ("files", "share"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3.0),
+    ],
+)
+def test_a_limit_of_the_control_group_counts(files: dict[str, str], share: float, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert _processor_share(tmp_path) == share
+
+
+@pytest.mark.parametrize("files", [{}, {"cpu.max": "max 100000\n"}, {"cpu/cpu.cfs_quota_us": "-1\n"}])
+def test_without_a_limit_all_processors_count(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    for name, text in {"cpu/cpu.cfs_period_us": "100000\n", **files}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert _processor_share(tmp_path) == 7
+
+
+def test_only_the_processors_of_this_process_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert usable_cores() == 1
+
+
+# The commit
+
+
+def git(tree: Path, *words: str) -> str:
+    who = ["-c", "user.name=a test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
+    command = ["git", "-C", str(tree), *who, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file where this module is in a source tree, in a repository that does not keep it yet."""
+    file = tmp_path / "tree" / "fewset" / "compute" / "machine.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("first")
+    (tmp_path / "tree" / "README.md").write_text("first")
+    git(tmp_path / "tree", "init", "-q")
+    git(tmp_path / "tree", "add", "README.md")
+    git(tmp_path / "tree", "commit", "-q", "-m", "first")
+    return file
+
+
+@pytest.fixture
+def kept(source: Path) -> Path:
+    """The same in a repository that does."""
+    git(source.parent, "add", str(source))
+    git(source.parent, "commit", "-q", "-m", "second")
+    return source
+
+
+def test_the_commit_is_the_trees(kept: Path) -> None:
+    second = git(kept.parent, "rev-parse", "HEAD")
+    assert commit(kept) == second
+    assert len(second) == 40
+    git(kept.parent, "commit", "-q", "--allow-empty", "-m", "third")
+    assert commit(kept) == git(kept.parent, "rev-parse", "HEAD") != second
+
+
+def test_a_change_to_any_file_of_the_tree_is_said(kept: Path) -> None:
+    (kept.parents[2] / "notes.txt").write_text("of no repository")
+    second = commit(kept)
+    (kept.parents[2] / "README.md").write_text("changed")
+    assert commit(kept) == f"{second}+changes"
+    git(kept.parents[2], "add", "README.md")
+    assert commit(kept) == f"{second}+changes"
+    git(kept.parent, "commit", "-q", "-m", "third")
+    assert commit(kept) not in (second, f"{second}+changes")
+
+
+def test_without_a_repository_the_commit_is_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "fewset" / "compute" / "machine.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("from a wheel")
+    assert commit(file) == "unknown"
+
+
+def test_a_repository_without_a_commit_has_none(tmp_path: Path) -> None:
+    file = tmp_path / "fewset" / "compute" / "machine.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("first")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    assert commit(file) == "unknown"
+
+
+def test_without_git_the_commit_is_unknown(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert commit(kept) != "unknown"
+    monkeypatch.setenv("PATH", "")
+    assert commit(kept) == "unknown"
+
+
+def test_the_repository_around_an_installed_wheel_is_not_meant(source: Path) -> None:
+    """Neither where the wheel is beside .git (`pip install --target .`), nor in an environment below it."""
+    assert commit(source) == "unknown"
+    installed = source.parents[2] / ".venv" / "site-packages" / "fewset" / "compute" / "machine.py"
+    installed.parent.mkdir(parents=True)
+    installed.write_text("from a wheel")
+    assert commit(installed) == "unknown"
+
+
+def test_the_repository_of_a_hook_is_not_meant(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = commit(kept)
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "other")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert commit(kept) == expected
+
+
+_FORK = """
+import os
+import numpy as np
+import torch
+from PIL import Image
+import fewset
+
+rows = np.random.default_rng(0).normal(size=(600, 1280)).astype(np.float32)
+labels = np.arange(600) % 3
+photos = [Image.new("RGB", (64, 64), colour) for colour in ("red", "green", "blue")]
+model = fewset.load("miniimagenet-conv4-feat-1shot")
+table, classes = rows[:, :64].copy(), np.arange(600) % 20
+
+def compute():
+    found = [fewset.FewShotClassifier().fit(rows, labels).predict_proba(rows)]
+    found += [each.detach() for each in fewset.load("miniimagenet-conv4-feat-1shot").parameters()]
+    found.append(fewset.evaluate(model, table, classes, fewset.TaskSpec(tasks=50)).per_task)
+    found.append(fewset.embed(photos))
+    return found
+
+torch.set_num_threads(2)
+expected = compute()
+child = os.fork()
+if child == 0:
+    same = all(np.allclose(a, b, atol=1e-5) for a, b in zip(compute(), expected, strict=True))
+    os._exit(0 if same else 3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert torch.get_num_threads() == 2
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here: run it on Linux or macOS")
+def test_a_fork_of_a_process_that_has_computed_computes_the_same() -> None:
+    subprocess.run([sys.executable, "-c", _FORK], check=True, timeout=100)

@@ -1,0 +1,47 @@
+"""One function says which names may become part of a path."""
+
+import pytest
+
+from fewset.core.errors import UserError
+from fewset.core.names import LONGEST, one_line, plain_name
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "no name at all"),
+        ("..", "begins with"),
+        (".", "begins with"),
+        (".hidden", "begins with"),
+        ("../out", "'/' in it"),
+        ("/elsewhere", "'/' in it"),
+        ("a\\b", "in it"),
+        ("C:x", "':' in it"),
+        ("what?", "in it"),
+        ("a\nb", "cannot be printed"),
+        ("a\0b", "cannot be printed"),
+        ("a\ud800b", "cannot be printed"),
+        ("a\u202eb", "cannot be printed"),
+        (" a", "begins with"),
+        ("a ", "ends with"),
+        ("a.", "ends with"),
+        ("NUL", "device"),
+        ("con .txt", "device"),
+        ("lpt9.json", "device"),
+        ("é" * (LONGEST // 2 + 1), "longer than 200 bytes"),
+    ],
+)
+def test_a_name_that_is_no_file_everywhere_is_refused_on_one_line(name: str, why: str) -> None:
+    with pytest.raises(UserError, match="cannot be the name of a folder or a file") as caught:
+        plain_name(name, "the run")
+    assert why in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["a", "blue sky", "-3", "Ärger (2)", "a.b", "é" * (LONGEST // 2), "console"])
+def test_other_names_stay_as_they_are(name: str) -> None:
+    assert plain_name(name, "the run") == name
+
+
+def test_a_name_on_one_line() -> None:
+    assert one_line("a\nb\ud800c") == "a?b?c"

@@ -1,0 +1,141 @@
+"""One registry for all kinds: a name is given once, and installed packages bring members of their own."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fewset.core.errors import UserError
+from fewset.core.registry import Registry
+from fewset.data.images.importers import IMPORTERS, register_importer
+from fewset.encoders import ENCODERS, register_encoder
+from fewset.evaluation.protocols import PROTOCOLS, register_protocol
+from fewset.models.adapters import ADAPTERS, register_adapter
+from fewset.models.backbones import BACKBONES, register_backbone
+from fewset.models.heads import HEADS, register_head
+from tests.helpers.command_line import fewset_in_a_new_process
+from tests.helpers.processes import ROOT
+
+REGISTER = {
+    "adapter": (ADAPTERS, register_adapter),
+    "backbone": (BACKBONES, register_backbone),
+    "encoder": (ENCODERS, register_encoder),
+    "head": (HEADS, register_head),
+    "importer": (IMPORTERS, register_importer),
+    "setting": (PROTOCOLS, register_protocol),
+}
+every_kind = pytest.mark.parametrize("kind", REGISTER)
+
+MEMBER = """
+from torch import nn
+from fewset import register_adapter
+
+@register_adapter("from-afar")
+class FromAfar(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+
+    def forward(self, items, context=None):
+        return 2 * items
+"""
+
+
+@pytest.mark.parametrize("use", ["load", "rows", "photos", "mixed"])
+def test_threads_that_use_fewset_for_the_first_time_at_once_all_get_right_answers(use: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.helpers.first_use", use],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=200,
+    )  # fmt: skip
+    assert process.stdout.strip() == ""
+
+
+class Stranger:
+    """Stands for a member of any kind."""
+
+
+@every_kind
+def test_a_member_is_found_by_its_name(kind: str) -> None:
+    registry, register = REGISTER[kind]
+    known = set(registry)
+    register("stranger")(Stranger)
+    assert set(registry) == {*known, "stranger"}
+    assert len(registry) == len(known) + 1
+    assert Registry.kinds[kind] is registry
+    assert Stranger in (registry["stranger"], getattr(registry["stranger"], "entries", None))
+
+
+@every_kind
+def test_a_name_is_given_once(kind: str) -> None:
+    registry, register = REGISTER[kind]
+    register("stranger")(Stranger)
+    with pytest.raises(UserError, match=f"the {kind} name 'stranger' is taken by .*Stranger; choose another"):
+        register("stranger")(Stranger)
+    for name in registry:
+        with pytest.raises(UserError, match=f"{kind} name '{name}' is taken by .*; choose another name"):
+            register(name)(Stranger)
+
+
+@every_kind
+def test_an_unknown_name_suggests_one(kind: str) -> None:
+    registry, register = REGISTER[kind]
+    register("stranger")(Stranger)
+    assert "strangr" not in registry
+    with pytest.raises(UserError, match=f"unknown {kind} 'strangr'. Did you mean 'stranger'?"):
+        registry["strangr"]
+
+
+def install(directory: Path, code: str) -> None:
+    """A package as pip leaves it: its code, and a directory that names its entry points."""
+    (directory / "from_afar.py").write_text(code)
+    information = directory / "from_afar-1.0.dist-info"
+    information.mkdir(exist_ok=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: from-afar\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[fewset.plugins]\nafar = from_afar\n")
+
+
+def test_an_installed_package_brings_members(tmp_path: Path) -> None:
+    install(tmp_path, MEMBER)
+    process = fewset_in_a_new_process("params", beside=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert re.search(r"from-afar\W+0\W+0\W", process.stdout)
+    assert "attention" in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import absent_library", "ModuleNotFoundError: No module named 'absent_library'"),
+        ("class", "SyntaxError: "),
+        (MEMBER.replace("from-afar", "attention"), "UserError: the adapter name 'attention' is taken by"),
+        ("raise ValueError('one\\nand two')", "ValueError: one and two"),
+    ],
+    ids=["raises", "lacks a library", "is no Python", "takes a name", "says two lines"],
+)
+def test_a_broken_package_is_named_on_one_line(tmp_path: Path, code: str, said: str) -> None:
+    install(tmp_path, code)
+    process = fewset_in_a_new_process("params", beside=tmp_path)
+    assert process.returncode == 2
+    assert process.stderr.startswith(
+        "error: the plugin 'afar' (from_afar) of the installed package 'from-afar'"
+    )
+    assert said in process.stderr
+    assert process.stderr.count("\n") == 1
+    assert "pip uninstall from-afar" in process.stderr
+
+
+def test_a_broken_package_stays_an_error_until_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ADAPTERS, "_loaded", False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "from_afar", raising=False)
+    install(tmp_path, "1 / 0")
+    for _ in range(2):
+        with pytest.raises(UserError, match="cannot be loaded"):
+            ADAPTERS["attention"]
+    install(tmp_path, MEMBER + "# mended")
+    assert "from-afar" in ADAPTERS
+    assert "attention" in ADAPTERS
