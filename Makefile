@@ -14,7 +14,7 @@ test: $(STAMP)
 
 # 10,000 mutated uploads to the server of the page, and their record.
 hostile: $(STAMP)
-	FEWSET_MUTATIONS=10000 FEWSET_MUTATIONS_RECORD=docs/serve/mutations.json $(BIN)/python -m pytest tests/classify/web/test_hostile.py
+	FEWSET_MUTATIONS=10000 FEWSET_MUTATIONS_RECORD=docs/serve/mutations.json $(BIN)/python -m pytest tests/classify/serve/test_hostile.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

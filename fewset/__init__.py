@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fewset.classify.classifier import FewShotClassifier as FewShotClassifier
-    from fewset.classify.transformer import embed as embed
+    from fewset.classify.embedding import embed as embed
     from fewset.data.images.importing import import_set as import_set
     from fewset.data.images.store import open_set as open_set
     from fewset.encoders import register_encoder as register_encoder
@@ -34,7 +34,7 @@ _HOME = {
     "Score": "fewset.tasks.scores",
     "TaskSpec": "fewset.tasks.spec",
     "compare": "fewset.tasks.scores",
-    "embed": "fewset.classify.transformer",
+    "embed": "fewset.classify.embedding",
     "evaluate": "fewset.evaluation.scoring",
     "import_set": "fewset.data.images.importing",
     "list_models": "fewset.experiments.zoo",

@@ -17,8 +17,8 @@ from torch import Tensor
 from fewset.bench.plain_encoder import plain_encoder
 from fewset.bench.workers import Repetition
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.photo_rows import photo_rows
-from fewset.classify.photos import Photo
+from fewset.classify.photos.rows import photo_rows
+from fewset.classify.photos.sources import Photo
 from fewset.compute.devices import pick_device
 from fewset.data.images.decoding import decode_photo, encode
 from fewset.encoders import DEFAULT

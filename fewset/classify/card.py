@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from math import isfinite
 
 from fewset import __version__
-from fewset.classify.answers import plain_label
-from fewset.classify.learned import Learned
-from fewset.classify.rejection import SHARE
+from fewset.classify.labels import plain_label
+from fewset.classify.model import Learned
 from fewset.classify.trust import LEAST_SHOTS, Trust
+from fewset.classify.trust.rejection import SHARE
 from fewset.io.paths import without_machine
 
 _LISTED = 10

@@ -16,18 +16,15 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 
-from fewset.classify.answering import answered
-from fewset.classify.answers import Answer, plain_label, rejected_label, top_classes
-from fewset.classify.background import Background
-from fewset.classify.encoder_place import name_in_file
-from fewset.classify.groups import group_names
-from fewset.classify.learned import EncoderStamp, Learned, learn
-from fewset.classify.photo_rows import PhotoRow, photo_rows
-from fewset.classify.photos import Photo, as_sequence, is_photos, opened_classes, opened_photos
-from fewset.classify.rejection import rejected_share
-from fewset.classify.support import Support, support_of_photos, support_of_rows
-from fewset.classify.together import warn_if_not_advised
-from fewset.classify.transformer import chosen_encoder, encoder_of, readable_features
+from fewset.classify.background.head import Background
+from fewset.classify.embedding import chosen_encoder, encoder_of, name_in_file, readable_features
+from fewset.classify.labels import plain_label, rejected_label
+from fewset.classify.model import EncoderStamp, Learned, learn, warn_if_not_advised
+from fewset.classify.photos.rows import PhotoRow, photo_rows
+from fewset.classify.photos.sources import Photo, as_sequence, is_photos, opened_classes, opened_photos
+from fewset.classify.photos.support import Support, group_names, support_of_photos, support_of_rows
+from fewset.classify.predict.answers import Answer, answered, top_classes
+from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.encoders import Encoder
@@ -201,7 +198,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier as one file, which holds no code: safetensors."""
-        from fewset.classify.file import save_classifier
+        from fewset.classify.saving import save_classifier
 
         check_is_fitted(self)
         learned, file = self.learned_, Path(path)
@@ -220,7 +217,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         :param encoder: where it is, if it is not found under the name that the file has, such as a directory
             that was moved.
         """
-        from fewset.classify.file import load_classifier
+        from fewset.classify.saving import load_classifier
 
         learned, reject = load_classifier(Path(path))
         name = encoder or (learned.encoder.id if learned.encoder else "auto")
@@ -296,7 +293,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What the background teaches for tasks like this one."""
         if self.background is None:
             return None
-        from fewset.classify.background_training import learn_background
+        from fewset.classify.background.training import learn_background
 
         given = self.background
         photos, labels = (given, None) if isinstance(given, str | PathLike) else given

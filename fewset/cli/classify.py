@@ -16,9 +16,9 @@ from fewset.core.names import one_line
 from fewset.io.files import check_apart, check_output, file_digest, write_text
 
 if TYPE_CHECKING:
-    from fewset.classify.answers import Row
-    from fewset.classify.learned import Learned
-    from fewset.classify.predicting import Outputs, Predictor, Summary
+    from fewset.classify.model import Learned
+    from fewset.classify.predict.answers import Row
+    from fewset.classify.predict.run import Outputs, Predictor, Summary
 
 PANEL = "Classify"
 commands = typer.Typer()
@@ -67,9 +67,8 @@ def fit(
     start(plugin)
     from fewset.classify.card import model_card
     from fewset.classify.classifier import FewShotClassifier
-    from fewset.classify.encoder_place import files_of
-    from fewset.classify.photos import check_no_photo, read_files
-    from fewset.classify.transformer import chosen_encoder
+    from fewset.classify.embedding import chosen_encoder, files_of
+    from fewset.classify.photos.sources import check_no_photo, read_files
     from fewset.compute import distributed
 
     card = card or out.with_name(f"{out.name}.md")
@@ -134,9 +133,9 @@ def predict(
     Example: `fewset predict my.fewset inbox/ --reject --csv answers.csv`
     """
     start(plugin)
-    from fewset.classify.encoder_place import files_of
-    from fewset.classify.predicting import Outputs, predict_to
-    from fewset.classify.sorting import link, move
+    from fewset.classify.embedding import files_of
+    from fewset.classify.predict.run import Outputs, predict_to
+    from fewset.classify.predict.sort import link, move
     from fewset.compute.devices import pick_device
 
     pick_device(device)  # a wrong one is found first
@@ -168,8 +167,8 @@ def info(classifier: ClassifierArgument) -> None:
 
     Example: `fewset info my.fewset`
     """
-    from fewset.classify.file import load_classifier
-    from fewset.classify.rejection import SHARE
+    from fewset.classify.saving import load_classifier
+    from fewset.classify.trust.rejection import SHARE
 
     learned, share = load_classifier(classifier)
     table = make_table("class", "photos", title=classifier.name)
@@ -188,10 +187,10 @@ def _predictor(
     file: Path, encoder: str | None, device: str, top: int, reject: bool | None, together: bool
 ) -> "Predictor":
     from fewset.classify.classifier import FewShotClassifier
-    from fewset.classify.predicting import Predictor
-    from fewset.classify.rejection import rejected_share
-    from fewset.classify.together import warn_if_not_advised
-    from fewset.classify.transformer import chosen_encoder
+    from fewset.classify.embedding import chosen_encoder
+    from fewset.classify.model import warn_if_not_advised
+    from fewset.classify.predict.run import Predictor
+    from fewset.classify.trust.rejection import rejected_share
 
     loaded = FewShotClassifier.load(file, encoder=encoder, device=device)
     learned, used = loaded.learned_, chosen_encoder(loaded.encoder, device)
@@ -219,8 +218,8 @@ def _print_learned(learned: "Learned") -> None:
 
 
 def _print_answers(predictor: "Predictor", paths: list[Path]) -> "Summary":
-    from fewset.classify.photos import opened_paths
-    from fewset.classify.predicting import Summary
+    from fewset.classify.photos.sources import opened_paths
+    from fewset.classify.predict.run import Summary
 
     summary = Summary()
     with opened_paths(paths) as listing:

@@ -54,10 +54,16 @@ def export(
     Example: `fewset export my.fewset -o my.onnx`
     """
     start(plugin)
-    from fewset.classify.encoder_place import files_of
-    from fewset.classify.export.browser_runtime import find_runtime
-    from fewset.classify.export.exportable import is_model, open_classifier, open_model
-    from fewset.classify.export.writing import ClassifierExport, ModelExport, check_target
+    from fewset.classify.embedding import files_of
+    from fewset.classify.export.writing import (
+        ClassifierExport,
+        ModelExport,
+        check_target,
+        find_runtime,
+        is_model,
+        open_classifier,
+        open_model,
+    )
 
     as_file = out is not None and out.suffix.lower() == ".onnx"
     if out is None and web is None:

@@ -76,10 +76,10 @@ def measure_background(
     Example: `fewset measure-gain cub cub.zip -o docs/classifier/background/cub.json`
     """
     start(plugin)
-    from fewset.classify.encoder_place import files_of
+    from fewset.classify.embedding import files_of
     from fewset.classify.measure.background_gain import measure_background as measured
     from fewset.classify.measure.embedded import SetSource
-    from fewset.classify.photos import check_no_photo
+    from fewset.classify.photos.sources import check_no_photo
     from fewset.experiments.run_encoder import load_encoder
     from fewset.io.files import check_output
 

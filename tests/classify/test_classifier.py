@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 import fewset
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.transformer import ImageEncoder
+from fewset.classify.embedding import ImageEncoder
 from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
@@ -357,7 +357,7 @@ def test_photos_that_are_only_asked_about_have_no_thumbnails(
 ) -> None:
     made: list[str] = []
     for name in ("_thumbnail", "fingerprint"):
-        monkeypatch.setattr(f"fewset.classify.photo_rows.{name}", lambda image: made.append(str(image)))
+        monkeypatch.setattr(f"fewset.classify.photos.rows.{name}", lambda image: made.append(str(image)))
     fitted.predict(folder)
     fitted.predict_proba(folder)
     fitted.score(folder)

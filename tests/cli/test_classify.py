@@ -19,12 +19,16 @@ import pytest
 from filelock import FileLock
 from PIL import Image
 
-from fewset.classify import background_training, predicting, sorting, transformer
-from fewset.classify.answers import NONE_OF_THESE, Row
+from fewset.classify import embedding as transformer
+from fewset.classify.background import training as background_training
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.file import load_classifier, save_classifier
-from fewset.classify.learned import EncoderStamp
-from fewset.classify.partial_answers import PartialAnswers
+from fewset.classify.labels import NONE_OF_THESE
+from fewset.classify.model import EncoderStamp
+from fewset.classify.predict import run as predicting
+from fewset.classify.predict import sort as sorting
+from fewset.classify.predict.answers import Row
+from fewset.classify.predict.files import PartialAnswers
+from fewset.classify.saving import load_classifier, save_classifier
 from fewset.cli import app as cli
 from fewset.encoders import register_encoder
 from tests.helpers.classifier_tasks import labelled_rows

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from fewset.classify.adapted_head import AdaptedHead
+from fewset.classify.background.head import AdaptedHead
 
 TELLING, NOISE = 5, 12
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from fewset.classify.heads import ClassifierHead, Solution, signed_power
-from fewset.classify.leave_one_out import left_out_turns
+from fewset.classify.trust.leave_one_out import left_out_turns
 from fewset.models.regression import membership
 
 SHOTS = (1, 4, 2, 7, 3)

@@ -6,8 +6,8 @@ import numpy as np
 from PIL import Image
 
 from fewset import FewShotClassifier
+from fewset.classify.embedding import chosen_encoder
 from fewset.classify.export.writing import ClassifierExport
-from fewset.classify.transformer import chosen_encoder
 from tests.helpers.photos import CLASSES, photo, write_photos
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from fewset.classify.learned import EncoderStamp
 from fewset.classify.measure.embedded import EmbeddedSet
+from fewset.classify.model import EncoderStamp
 
 
 def embedded(

@@ -7,10 +7,10 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from fewset.classify.learned import EncoderStamp
-from fewset.classify.web.embedding_queue import EmbeddingQueue
-from fewset.classify.web.server import application
-from fewset.classify.web.workbench import Workbench
+from fewset.classify.model import EncoderStamp
+from fewset.classify.serve.embedding_queue import EmbeddingQueue
+from fewset.classify.serve.server import application
+from fewset.classify.serve.workbench import Workbench
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
 
 TINY = TinyEncoder()

@@ -1,4 +1,4 @@
-"""What `fewset export` writes: files and folders that appear whole or not at all."""
+"""What `fewset export` reads and writes: files and folders that appear whole or not at all."""
 
 import json
 import shutil
@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewset.classify.export.browser_runtime import FILES as RUNTIME
-from fewset.classify.export.classifier_graph import joined_graph
-from fewset.classify.export.description import ENCODER_FILE, head_description
-from fewset.classify.export.encoder_graph import encoder_graph
-from fewset.classify.export.few_shot_model import TaskGraphs
-from fewset.classify.learned import Learned
+from fewset.classify.embedding import encoder_of
+from fewset.classify.export.head_json import ENCODER_FILE, head_description
+from fewset.classify.export.models import TaskGraphs
+from fewset.classify.export.onnx import joined_graph
+from fewset.classify.export.tracing import encoder_graph
+from fewset.classify.model import Learned
+from fewset.classify.saving import is_classifier, load_classifier
 from fewset.core.errors import UserError
 from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import serialised
+from fewset.experiments.weights import load
+from fewset.experiments.zoo import released_models
 from fewset.io.files import check_output, replacing_directory, write_bytes
 from fewset.models.task_model import TaskModel
 
@@ -24,6 +27,9 @@ JOINED_FILE = "joined.onnx"
 _PAGE = Path(__file__).parent / "page"
 _SHARED = ("dom.js", "gathering.js", "icon.svg", "page.css")  # with the page of `fewset serve`
 _PARTS = {ENCODER_FILE, HEAD_FILE, JOINED_FILE, "head.onnx"}
+_DEVICE = "cpu"  # files are the same wherever they are written
+RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
+_PLACE = Path("node_modules", "onnxruntime-web", "dist")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +59,7 @@ class ClassifierExport:
         """The folder with a page that computes in the browser, by the files of `runtime`."""
         with replacing_directory(folder) as temporary:
             self._write_parts(temporary)
-            shared = (_PAGE.parents[1] / "web" / "page" / name for name in _SHARED)
+            shared = (_PAGE.parents[1] / "serve" / "page" / name for name in _SHARED)
             for file in (*_PAGE.iterdir(), *shared, *runtime):
                 shutil.copyfile(file, temporary / file.name)
 
@@ -114,3 +120,44 @@ def check_target(path: Path, *, directory: bool, force: bool, read: Iterable[Pat
 def _written() -> set[str]:
     """The names of all files that exports have."""
     return _PARTS | {file.name for file in _PAGE.iterdir()} | {*_SHARED, *RUNTIME}
+
+
+def is_model(source: Path) -> bool:
+    """Whether it is a run directory, a weights file or a released model; any other file is a classifier."""
+    weights = source.suffix == ".safetensors" and not is_classifier(source)
+    return source.is_dir() or weights or str(source) in released_models()
+
+
+def open_model(source: Path) -> ModelExport:
+    """A model, ready to be written."""
+    return ModelExport(load(source))
+
+
+def open_classifier(source: Path, encoder: str | None = None) -> ClassifierExport:
+    """A classifier, ready to be written; `encoder`: where that is, if not under the name in the file."""
+    learned, share = load_classifier(source)
+    return ClassifierExport(learned, encoder_of(learned, encoder, _DEVICE), share)
+
+
+def find_runtime(directory: Path | None = None) -> list[Path]:
+    """The files in a directory, or where npm puts them: below this directory or one above it."""
+    here = Path.cwd()
+    places = [directory] if directory else [above / _PLACE for above in (here, *here.parents)]
+    for place in places:
+        found = [place / name for name in RUNTIME]
+        if all(file.is_file() for file in found):
+            return found
+    where = str(directory) if directory else f"{_PLACE} of {here} or above"
+    raise UserError(
+        f"there is no {RUNTIME[0]} with {RUNTIME[1]} in {where}; get them with "
+        "`npm install onnxruntime-web`, or name their directory: --runtime DIR"
+    )
+
+
+def has_runtime() -> bool:
+    """Whether npm has put the files where `find_runtime` looks."""
+    try:
+        find_runtime()
+    except UserError:
+        return False
+    return True

@@ -16,6 +16,7 @@ have nothing that hangs on the embedding size.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -90,3 +91,14 @@ def centred(
     shift = class_means(rows, members).mean(dim=1)
     counts = members.sum(dim=-1, keepdim=True)
     return F.normalize(rows - shift.unsqueeze(1), dim=-1) * counts, shift
+
+
+def prepared(features: Float[np.ndarray, "m D"], power: float) -> Float[np.ndarray, "m D"]:
+    """As `fewset.classify.heads.signed_power`: sign(x) |x|^power at length 1, in double precision."""
+    exact = features.astype(np.float64)
+    return unit_rows(np.sign(exact) * np.abs(exact) ** power)
+
+
+def unit_rows(rows: Float[np.ndarray, "m D"]) -> Float[np.ndarray, "m D"]:
+    """The rows at length 1; rows of zeros stay what they are."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int
 
-from fewset.classify.heads import ClassifierHead
-from fewset.classify.linear import prepared
+from fewset.classify.heads import ClassifierHead, prepared
 from fewset.classify.measure.embedded import EmbeddedSet
 from fewset.models.regression import episode_membership
 from fewset.tasks.episode import split

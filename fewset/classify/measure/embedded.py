@@ -15,9 +15,9 @@ from jaxtyping import Float32, Int64, UInt64
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from fewset.classify.learned import EncoderStamp
-from fewset.classify.photo_rows import photo_rows
-from fewset.classify.photos import Photo, Pixels
+from fewset.classify.model import EncoderStamp
+from fewset.classify.photos.rows import photo_rows
+from fewset.classify.photos.sources import Photo, Pixels
 from fewset.core.errors import UserError, unknown_name
 from fewset.core.progress import progress
 from fewset.data.images.decoding import BadImage, decode_photo

@@ -6,12 +6,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
-from fewset.classify.groups import group_names
-from fewset.classify.learned import Learned, learn
 from fewset.classify.measure.accuracy import drawn_tasks
 from fewset.classify.measure.embedded import EmbeddedSet
-from fewset.classify.rejection import SHARE
-from fewset.classify.support import support_of_rows
+from fewset.classify.model import Learned, learn
+from fewset.classify.photos.support import group_names, support_of_rows
+from fewset.classify.trust.rejection import SHARE
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 

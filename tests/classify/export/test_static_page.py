@@ -17,7 +17,7 @@ from PIL import Image
 from scipy.special import softmax
 
 from fewset import FewShotClassifier, embed
-from fewset.classify.export.browser_runtime import find_runtime
+from fewset.classify.export.writing import find_runtime
 from fewset.data.images.decoding import decode_photo
 from fewset.encoders import DEFAULT
 from fewset.encoders.efficientnet_lite import load_efficientnet_lite

@@ -5,10 +5,10 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fewset.classify.heads import logistic_regression
-from fewset.classify.heads.centred_ridge import RidgeHead
-from fewset.classify.heads.l2_centroid import CentroidHead
-from fewset.classify.heads.logistic_regression import LogisticHead
+from fewset.classify.heads import logistic
+from fewset.classify.heads.centroid import CentroidHead
+from fewset.classify.heads.logistic import LogisticHead
+from fewset.classify.heads.ridge import RidgeHead
 from fewset.models.regression import ridge
 from tests.helpers.classifier_tasks import SHOTS, answers, task, unit
 
@@ -63,9 +63,9 @@ def test_ridge_is_the_same_in_either_space() -> None:
 
 @pytest.mark.parametrize("small", [0, 2**20])
 @pytest.mark.parametrize("shots", [SHOTS, (2, 5), (1, 1), (13, 11, 17)])
-def test_logistic_regression(shots: tuple[int, ...], small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logistic(shots: tuple[int, ...], small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tasks and large ones are solved differently, both as scikit-learn has it."""
-    monkeypatch.setattr(logistic_regression, "_SMALL", small)
+    monkeypatch.setattr(logistic, "_SMALL", small)
     rows, labels, query = (part.numpy() for part in task(0, shots=shots))
     rows, query = (np.array([unit(np.sqrt(row)) for row in part]) for part in (rows, query))
     regression = LogisticRegression(C=10, max_iter=1000, tol=1e-8).fit(rows, labels)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fewset.classify.embedding import embed
 from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set
-from fewset.classify.transformer import embed
 from fewset.core.errors import UserError
 from fewset.data.manifest import home
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos

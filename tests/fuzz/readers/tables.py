@@ -98,7 +98,7 @@ def journals(room: Room, rng: Random) -> Case:
 @cache
 def _answers(words: tuple[str, ...]) -> bytes:
     """The answers of a whole run, in the current directory, as they are before it ends."""
-    from fewset.classify import predicting
+    from fewset.classify.predict import run as predicting
 
     kept: list[bytes] = []
     usual = predicting._finish

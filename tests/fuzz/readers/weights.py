@@ -41,7 +41,7 @@ def weights(room: Room, rng: Random) -> Case:
 
 def _sign(file: Path) -> None:
     """Give a classifier the digest of its content, where it can still be read."""
-    from fewset.classify.file import _digest
+    from fewset.classify.saving import _digest
 
     with suppress(SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         with safe_open(file, "numpy") as opened:

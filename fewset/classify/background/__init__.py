@@ -1,0 +1,1 @@
+"""FEAT, trained on labelled photos of other classes of the same domain."""

@@ -1,0 +1,1 @@
+"""Photos as users give them, as rows of features, and as a classifier keeps them."""

@@ -1,0 +1,116 @@
+"""The labelled photos that a classifier is made of, as it keeps them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64, UInt64
+from sklearn.utils.validation import column_or_1d
+
+from fewset.classify.labels import plain_label
+from fewset.classify.photos.rows import PhotoRow
+from fewset.core.errors import UserError
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """One row a photo, in the order in which they came. Rows of features have neither name nor thumbnail."""
+
+    classes: np.ndarray
+    """The labels, sorted, each once."""
+    labels: Int64[np.ndarray, " n"]
+    """The class of each photo, a number into `classes`."""
+    features: Float32[np.ndarray, "n D"]
+    names: tuple[str, ...]
+    thumbnails: tuple[bytes, ...]
+    fingerprints: UInt64[np.ndarray, " n"]
+    groups: tuple[str, ...]
+    """What each photo belongs to with others; "" for one that stands for itself."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shots(self) -> Int64[np.ndarray, " N"]:
+        """How many photos each class has."""
+        return np.bincount(self.labels, minlength=len(self.classes))
+
+    def take(self, chosen: Bool[np.ndarray, " n"]) -> "Support":
+        """Those that are chosen; a class of which none is chosen is gone."""
+        places = np.flatnonzero(chosen)
+        kept, labels = np.unique(self.labels[places], return_inverse=True)
+        return Support(
+            self.classes[kept],
+            labels,
+            self.features[places],
+            tuple(self.names[place] for place in places),
+            tuple(self.thumbnails[place] for place in places),
+            self.fingerprints[places],
+            tuple(self.groups[place] for place in places),
+        )
+
+    def joined(self, other: "Support") -> "Support":
+        """These, then the others."""
+        if self.classes.dtype.kind != other.classes.dtype.kind:
+            raise UserError(
+                f"the label {plain_label(other.classes[0])!r} is of another kind than "
+                f"{plain_label(self.classes[0])!r}; expected all labels as text, or all as numbers"
+            )
+        classes = np.union1d(self.classes, other.classes)
+        labels = [np.searchsorted(classes, part.classes)[part.labels] for part in (self, other)]
+        return Support(
+            classes,
+            np.concatenate(labels),
+            np.concatenate([self.features, other.features]),
+            self.names + other.names,
+            self.thumbnails + other.thumbnails,
+            np.concatenate([self.fingerprints, other.fingerprints]),
+            self.groups + other.groups,
+        )
+
+
+def class_array(classes: np.ndarray) -> np.ndarray:
+    """The classes; whole numbers become int64, as a file has them, with room for -1 ("none of these")."""
+    if classes.dtype.kind not in "iu":
+        return classes
+    if classes.max() > np.iinfo(np.int64).max:
+        raise UserError(f"got the label {classes.max()}, expected numbers below 2^63; use texts as labels")
+    return classes.astype(np.int64)
+
+
+def support_of_rows(
+    features: Float32[np.ndarray, "n D"], labels: np.ndarray, groups: tuple[str, ...] | None = None
+) -> Support:
+    """Rows of features without photos; `labels` are those of the user."""
+    classes, numbers = np.unique(labels, return_inverse=True)
+    nothing = ("",) * len(labels)
+    return Support(
+        class_array(classes),
+        numbers,
+        features,
+        nothing,
+        (b"",) * len(labels),
+        np.zeros(len(labels), np.uint64),
+        nothing if groups is None else groups,
+    )
+
+
+def support_of_photos(rows: Sequence[PhotoRow], labels: np.ndarray) -> Support:
+    """Photos that could be read."""
+    return replace(
+        support_of_rows(np.stack([row.features for row in rows]), labels, tuple(row.group for row in rows)),
+        names=tuple(row.name for row in rows),
+        thumbnails=tuple(row.thumbnail for row in rows),
+        fingerprints=np.array([row.fingerprint for row in rows], dtype=np.uint64),
+    )
+
+
+def group_names(groups: Any, count: int) -> tuple[str, ...]:
+    """The groups of so many photos as texts; None, of a photo or of all, is that it stands for itself."""
+    if groups is None:
+        return ("",) * count
+    given = column_or_1d(np.asarray(groups, dtype=object))
+    if len(given) != count:
+        raise UserError(f"there are {count} photos and {len(given)} groups, expected one for each photo")
+    return tuple("" if group is None or group != group else str(group) for group in given)

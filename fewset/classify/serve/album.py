@@ -1,0 +1,151 @@
+"""Classes and their photos while somebody sorts them: a value that never changes; each step gives another."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fewset.classify.labels import check_class_names
+from fewset.classify.photos.rows import PhotoRow
+from fewset.classify.photos.support import Support, support_of_photos
+from fewset.classify.trust.rejection import SHARE
+from fewset.core.errors import UserError
+
+MOST_CLASSES = 1000
+MOST_PHOTOS = 20_000
+
+
+class NumberedPhoto(NamedTuple):
+    """A photo under the number by which it is asked for."""
+
+    number: int
+    row: PhotoRow
+
+
+class LabelledPhoto(NamedTuple):
+    number: int
+    label: str
+    row: PhotoRow
+
+
+@dataclass(frozen=True, eq=False)
+class Album:
+    """Classes, which may be empty, their photos, and whether a photo may be none of these."""
+
+    classes: tuple[str, ...] = ()
+    photos: tuple[LabelledPhoto, ...] = ()
+    share: float | None = SHARE
+    """Of the classes' own photos that may be turned away as none of these; None: none are."""
+
+    @cached_property
+    def by_number(self) -> dict[int, LabelledPhoto]:
+        """The photos by number: the page asks for thousands of thumbnails, one by one."""
+        return {photo.number: photo for photo in self.photos}
+
+    def photos_of(self, label: str) -> list[LabelledPhoto]:
+        return [photo for photo in self.photos if photo.label == label]
+
+    def with_class(self, name: str) -> "Album":
+        name = checked_class(name)
+        if name in self.classes:
+            raise UserError(f"there is a class {name!r} already; choose another name")
+        if len(self.classes) >= MOST_CLASSES:
+            raise UserError(f"there are {MOST_CLASSES} classes, and more are not possible here")
+        return replace(self, classes=(*self.classes, name))
+
+    def with_photos(self, label: str, photos: Iterable[NumberedPhoto]) -> "Album":
+        """More photos of a class, which is made if need be; those that are here already are moved to it."""
+        label = checked_class(label)
+        there = self if label in self.classes else self.with_class(label)
+        given = tuple(LabelledPhoto(number, label, row) for number, row in photos)
+        numbers = {photo.number for photo in given}
+        kept = tuple(photo for photo in there.photos if photo.number not in numbers)
+        if len(kept) + len(given) > MOST_PHOTOS:
+            raise UserError(f"that would be more than {MOST_PHOTOS} photos, which are not possible here")
+        return replace(there, photos=kept + given)
+
+    def renamed(self, name: str, new_name: str) -> "Album":
+        self._check_known(name)
+        new_name = checked_class(new_name)
+        if new_name == name:
+            return self
+        if new_name in self.classes:
+            raise UserError(f"there is a class {new_name!r} already; move the photos to it instead")
+        return replace(
+            self,
+            classes=tuple(new_name if each == name else each for each in self.classes),
+            photos=tuple(
+                photo._replace(label=new_name) if photo.label == name else photo for photo in self.photos
+            ),
+        )
+
+    def without_class(self, name: str) -> "Album":
+        self._check_known(name)
+        return replace(
+            self,
+            classes=tuple(each for each in self.classes if each != name),
+            photos=tuple(photo for photo in self.photos if photo.label != name),
+        )
+
+    def moved(self, numbers: Iterable[int], label: str) -> "Album":
+        self._check_known(label)
+        chosen = self._chosen(numbers)
+        return replace(
+            self,
+            photos=tuple(
+                photo._replace(label=label) if photo.number in chosen else photo for photo in self.photos
+            ),
+        )
+
+    def without_photos(self, numbers: Iterable[int]) -> "Album":
+        chosen = self._chosen(numbers)
+        return replace(self, photos=tuple(photo for photo in self.photos if photo.number not in chosen))
+
+    def with_share(self, share: float | None) -> "Album":
+        return self if share == self.share else replace(self, share=share)
+
+    def support(self) -> Support | None:
+        """The labelled photos as a classifier learns from them; None as long as fewer than two classes have
+        photos."""
+        if len({photo.label for photo in self.photos}) < 2:
+            return None
+        labels = np.array([photo.label for photo in self.photos])
+        return support_of_photos([photo.row for photo in self.photos], labels)
+
+    def _check_known(self, name: str) -> None:
+        if name not in self.classes:
+            raise UserError(f"there is no class {name[:100]!r} here; it may have been renamed or removed")
+
+    def _chosen(self, numbers: Iterable[int]) -> set[int]:
+        chosen = set(numbers)
+        unknown = chosen - self.by_number.keys()
+        if unknown:
+            raise UserError(f"there is no photo {min(unknown)} here; it may have been removed")
+        return chosen
+
+
+def album_of(support: Support, share: float | None) -> Album:
+    """The album that a classifier was made from. Labels that are numbers become texts."""
+    labels = [str(label) for label in support.classes[support.labels].tolist()]
+    rows = zip(
+        support.names, support.features, support.thumbnails, support.fingerprints.tolist(), strict=True
+    )
+    photos = (
+        LabelledPhoto(number, label, PhotoRow(*row, group=group))
+        for number, (label, group, row) in enumerate(zip(labels, support.groups, rows, strict=True))
+    )
+    return Album(tuple(dict.fromkeys(labels)), tuple(photos), share)
+
+
+def checked_class(name: str) -> str:
+    """The name without spaces around it, if a class may be called so."""
+    name = name.strip()
+    check_class_names(np.array([name], dtype=object))
+    return name
+
+
+def in_words(photos: Sequence[object]) -> str:
+    """How many there are."""
+    return "1 photo" if len(photos) == 1 else f"{len(photos)} photos"

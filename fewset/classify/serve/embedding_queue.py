@@ -1,0 +1,131 @@
+"""Photos from many requests become rows of features, several at once where several are waiting."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from threading import Condition, Thread
+from typing import NamedTuple
+
+from fewset.classify.photos.rows import BATCH, Look, PhotoRow, look_at
+from fewset.classify.photos.sources import Photo
+from fewset.encoders import FEW, Encoder, ThreadedEncoder
+
+MOST_WAITING = 2000
+"""Photos; more are refused. They wait as they came, mostly on the disk: what is decoded is bounded below."""
+MOST_PIXELS = 2**26
+"""Of decoded photos at one time: 192 MiB."""
+
+
+class QueueFull(Exception):  # noqa: N818 - not an error: come again later
+    """More photos are waiting than are taken."""
+
+
+class _Decoded(NamedTuple):
+    look: Look
+    row: "Future[PhotoRow]"
+    pixels: int
+
+
+class EmbeddingQueue:
+    """Photos are read and decoded in a few threads, while others embed those that are decoded.
+
+    That is one thread, which takes many photos at once, or several that take a few each, where the encoder is
+    for that.
+    """
+
+    def __init__(self, encoder: Encoder, most: int = MOST_WAITING) -> None:
+        self.encoder, self.most = encoder, most
+        self._waiting, self._pixels = 0, 0
+        self._space = Condition()
+        self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
+        self._decoded: SimpleQueue[_Decoded | None] = SimpleQueue()
+        # One thread more than the encoder takes: it computes while another hands its rows out.
+        threads = encoder.threads + 1 if isinstance(encoder, ThreadedEncoder) and encoder.threads > 1 else 1
+        self._batch = BATCH if threads == 1 else FEW
+        self._workers = [Thread(target=self._work, name="embed", daemon=True) for _ in range(threads)]
+        for worker in self._workers:
+            worker.start()
+
+    @property
+    def waiting(self) -> int:
+        """Photos that were taken and have no row yet."""
+        return self._waiting
+
+    def submit(self, photos: Sequence[Photo], thumbnails: bool = True) -> "list[Future[PhotoRow]]":
+        """The rows to come, one a photo; what cannot be read is a row with its reason.
+
+        Thumbnails and fingerprints are for photos that are kept.
+        """
+        with self._space:
+            if self._waiting + len(photos) > self.most:
+                raise QueueFull(f"{self._waiting} photos are waiting, and no more than {self.most} may")
+            self._waiting += len(photos)
+        rows: list[Future[PhotoRow]] = [Future() for _ in photos]
+        for photo, row in zip(photos, rows, strict=True):
+            self._pool.submit(self._look, photo, row, thumbnails)
+        return rows
+
+    def close(self) -> None:
+        """End the threads; what is still waiting is dropped."""
+        self._pool.shutdown(cancel_futures=True)
+        self._decoded.put(None)
+        for worker in self._workers:
+            worker.join()
+
+    def _leave(self, pixels: int = 0) -> None:
+        """A photo waits no longer; called before its row is handed out, so that whoever has it may go on."""
+        with self._space:
+            self._waiting -= 1
+            self._pixels -= pixels
+            self._space.notify_all()
+
+    def _look(self, photo: Photo, row: "Future[PhotoRow]", thumbnails: bool) -> None:
+        if not row.set_running_or_notify_cancel():
+            self._leave()  # the client is gone
+            return
+        try:
+            look = look_at(photo, self.encoder.input_size, thumbnails)
+        except Exception as error:
+            self._leave()
+            row.set_exception(error)
+            return
+        if look.image is None:
+            self._leave()
+            row.set_result(look.unreadable(self.encoder.dim))
+            return
+        pixels = look.image.width * look.image.height
+        with self._space:
+            self._space.wait_for(lambda: not self._pixels or self._pixels + pixels <= MOST_PIXELS)
+            self._pixels += pixels
+        self._decoded.put(_Decoded(look, row, pixels))
+
+    def _work(self) -> None:
+        """Embed until the end, which stays in the queue for the others."""
+        while (first := self._decoded.get()) is not None:
+            batch = [first, *self._more(self._batch - 1)]
+            try:
+                embedded = list(self.encoder([each.look.image for each in batch if each.look.image]))
+            except Exception as error:
+                for decoded in batch:
+                    self._leave(decoded.pixels)
+                    decoded.row.set_exception(error)
+                continue
+            for decoded, features in zip(batch, embedded, strict=True):
+                self._leave(decoded.pixels)
+                decoded.row.set_result(decoded.look.row(features))
+        self._decoded.put(None)
+
+    def _more(self, count: int) -> list[_Decoded]:
+        """What is waiting right now, and no more than `count`."""
+        found: list[_Decoded] = []
+        while len(found) < count:
+            try:
+                decoded = self._decoded.get_nowait()
+            except Empty:
+                break
+            if decoded is None:
+                self._decoded.put(None)  # the end, for the loop to see
+                break
+            found.append(decoded)
+        return found

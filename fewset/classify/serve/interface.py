@@ -1,0 +1,256 @@
+"""The HTTP interface: thin. Requests become calls of the workbench, what it says becomes JSON."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Query, Response, UploadFile
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from starlette.datastructures import UploadFile as UploadedFile  # what really comes
+
+from fewset.classify.export.writing import has_runtime
+from fewset.classify.photos.rows import PhotoRow
+from fewset.classify.photos.sources import Photo
+from fewset.classify.serve import payloads
+from fewset.classify.serve.album import checked_class, in_words
+from fewset.classify.serve.downloads import DOWNLOADS, packed, title
+from fewset.classify.serve.embedding_queue import EmbeddingQueue
+from fewset.classify.serve.projection import projection
+from fewset.classify.serve.workbench import TOP, Moment, Workbench
+from fewset.core.errors import UserError
+from fewset.core.names import LONGEST, one_line
+
+MOST_TOP = 100
+MOST_PHOTOS = 1000
+"""Of one request."""
+LARGEST = 2**26
+"""Bytes of one photo."""
+_PROBLEMS = {
+    400: "What is asked for is not possible; the detail says why, and what is.",
+    401: "The token is missing.",
+    403: "The request comes from a page of another site.",
+    404: "There is no such thing here.",
+    408: "The request came too slowly.",
+    413: "The request is too large.",
+    421: "The Host is not this server's.",
+    507: "There is no room for the upload on the server's disk.",
+    503: "Too much is waiting; come again in a few seconds.",
+}
+Responses = dict[int | str, dict[str, Any]]
+RESPONSES: Responses = {
+    status: {"model": payloads.Problem, "description": description}
+    for status, description in _PROBLEMS.items()
+}
+_JPEG: Responses = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG."}}
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_FILE: Responses = {200: {"content": {"application/octet-stream": _BINARY}, "description": "A file."}}
+Photos = Annotated[
+    list[UploadFile],
+    File(
+        description="Photos: JPEG, PNG, WebP, TIFF, GIF, BMP, AVIF; HEIC by an extra.",
+        min_length=1,
+        max_length=MOST_PHOTOS,
+    ),
+]
+Patience = Annotated[
+    float | None,
+    Query(
+        ge=0,
+        le=10,
+        description="Seconds to wait while the classifier is learning; by default, until it has learned.",
+    ),
+]
+
+
+class Interface:
+    """The routes over one workbench and one queue."""
+
+    def __init__(self, bench: Workbench, queue: EmbeddingQueue) -> None:
+        self.bench, self.queue = bench, queue
+        self.router = APIRouter(prefix="/api", responses=RESPONSES)
+        self._add_routes()
+
+    def _add_routes(self) -> None:
+        get = partial(self.router.add_api_route, methods=["GET"])
+        post = partial(self.router.add_api_route, methods=["POST"])
+        get("/state", self.state, tags=["teach"])
+        post("/photos", self.add_photos, tags=["teach"])
+        post("/photos/move", self.move_photos, status_code=204, tags=["teach"])
+        post("/photos/remove", self.remove_photos, status_code=204, tags=["teach"])
+        get("/photos/{number}/thumbnail", self.thumbnail, response_class=Response, responses=_JPEG)
+        post("/classes", self.new_class, status_code=204, tags=["teach"])
+        post("/classes/rename", self.rename_class, status_code=204, tags=["teach"])
+        post("/classes/remove", self.remove_class, status_code=204, tags=["teach"])
+        post("/reject", self.reject, status_code=204, tags=["teach"])
+        post("/undo", self.undo, tags=["teach"])
+        post("/classify", self.classify, tags=["classify"])
+        get("/tried", self.tried, tags=["classify"])
+        post("/tried/teach", self.teach, status_code=204, tags=["classify"])
+        post("/tried/forget", self.forget, status_code=204, tags=["classify"])
+        get("/picture", self.picture, tags=["look"])
+        get("/downloads/{name}", self.download, response_class=Response, responses=_FILE, tags=["take away"])
+
+    def state(self, patience: Patience = None) -> payloads.State:
+        """The classes, their photos, and how far to trust the classifier that was learned from them."""
+        moment = self._moment(patience)
+        return payloads.State(
+            revision=moment.revision,
+            encoder=self.bench.stamp.id,
+            head=self.bench.head,
+            classes=payloads.classes_shown(moment),
+            share=moment.album.share,
+            usual_share=self.bench.usual_share,
+            can_reject=payloads.can_reject(moment),
+            trust=payloads.trust_shown(moment),
+            learning=moment.learning,
+            undo=moment.undo,
+            waiting=self.queue.waiting,
+            downloads=[
+                payloads.DownloadShown(name=name, title=title(name))
+                for name in DOWNLOADS
+                if name != "web" or has_runtime()
+            ],
+        )
+
+    async def add_photos(
+        self,
+        label: Annotated[str, Form(min_length=1, max_length=LONGEST)],
+        photos: Photos,
+        group: Annotated[
+            str, Form(max_length=LONGEST, description="What has the same group is undone together.")
+        ] = "",
+    ) -> payloads.Added:
+        """Add photos to a class, which is made if it is new. What cannot be read is skipped."""
+        checked_class(label)
+        rows = await self.embedded(uploaded(photos))
+        added = self.bench.add(label, [row for row in rows if not row.problem], group)
+        return payloads.Added(
+            photos=[payloads.PhotoShown(number=number, name=row.name) for number, row in added],
+            skipped=[payloads.Skipped(name=row.name, problem=row.problem) for row in rows if row.problem],
+        )
+
+    def move_photos(self, asked: payloads.Move) -> None:
+        """Move photos to another class."""
+        what = f"moving {in_words(asked.photos)} to {asked.label}"
+        self.bench.change(what, lambda album: album.moved(asked.photos, asked.label))
+
+    def remove_photos(self, asked: payloads.PhotoNumbers) -> None:
+        """Remove photos from their classes."""
+        what = f"removing {in_words(asked.photos)}"
+        self.bench.change(what, lambda album: album.without_photos(asked.photos))
+
+    def thumbnail(self, number: payloads.Number) -> Response:
+        """A small copy of a photo."""
+        try:
+            return Response(self.bench.thumbnail(number), media_type="image/jpeg")
+        except UserError as error:
+            return JSONResponse({"detail": str(error)}, 404)
+
+    def new_class(self, asked: payloads.NewClass) -> None:
+        """Make a class without photos."""
+        self.bench.change(f"making the class {asked.name}", lambda album: album.with_class(asked.name))
+
+    def rename_class(self, asked: payloads.Rename) -> None:
+        """Give a class another name."""
+        what = f"renaming {asked.name} to {asked.new_name}"
+        self.bench.change(what, lambda album: album.renamed(asked.name, asked.new_name))
+
+    def remove_class(self, asked: payloads.NewClass) -> None:
+        """Remove a class with its photos."""
+        self.bench.change(f"removing the class {asked.name}", lambda album: album.without_class(asked.name))
+
+    def reject(self, asked: payloads.Reject) -> None:
+        """Whether a photo may be none of these: with a share of the classes' own photos that may be lost."""
+        self.bench.change("the setting of none of these", lambda album: album.with_share(asked.share))
+
+    def undo(self) -> payloads.Undone:
+        """Take the last step back."""
+        return payloads.Undone(undone=self.bench.undo())
+
+    async def classify(
+        self,
+        photos: Photos,
+        top: Annotated[int, Form(ge=1, le=MOST_TOP)] = TOP,
+        keep: Annotated[bool, Form(description="List the photos in /api/tried from now on.")] = False,
+    ) -> payloads.Answers:
+        """Say of each photo what it is, how sure that is, and which labelled photo is the reason."""
+        rows = await self.embedded(uploaded(photos), thumbnails=keep)
+        return await run_in_threadpool(self._classified, rows, top, keep)
+
+    def _classified(self, rows: Sequence[PhotoRow], top: int, keep: bool) -> payloads.Answers:
+        moment = self.bench.moment()
+        answers = moment.answers(rows, top)
+        readable = [row for row in rows if not row.problem]
+        kept = iter(self.bench.try_out(readable) if keep else ())
+        numbers = [None if row.problem or not keep else next(kept).number for row in rows]
+        shown = [
+            payloads.answer_shown(moment, answer, number)
+            for answer, number in zip(answers, numbers, strict=True)
+        ]
+        return payloads.Answers(revision=moment.revision, answers=shown)
+
+    def tried(self, patience: Patience = None) -> payloads.Answers:
+        """The photos that were kept, as they are classified now; without a label while it is learning."""
+        moment = self._moment(patience)
+        shown = [
+            payloads.answer_shown(moment, answer, photo.number)
+            for photo, answer in zip(moment.tried, moment.tried_answers(), strict=True)
+        ]
+        return payloads.Answers(revision=moment.revision, answers=shown)
+
+    def teach(self, asked: payloads.Move) -> None:
+        """Put photos that were kept into a class."""
+        self.bench.teach(asked.photos, asked.label)
+
+    def forget(self, asked: payloads.PhotoNumbers) -> None:
+        """Keep photos no longer."""
+        self.bench.forget(asked.photos)
+
+    def picture(self) -> payloads.Picture:
+        """The photos on a plane, with the prototypes before and after adaptation."""
+        moment: Moment = self.bench.moment()
+        return payloads.picture_shown(moment, projection(moment.ready()))
+
+    def download(self, name: str) -> Response:
+        """The classifier, or what it says, as a file."""
+        if name not in DOWNLOADS:
+            return JSONResponse(
+                {"detail": f"there is no download of that name; {', '.join(DOWNLOADS)} are"}, 404
+            )
+        file, data = packed(name, self.bench.moment())
+        headers = {"content-disposition": f'attachment; filename="{file}"'}
+        return Response(data, media_type="application/octet-stream", headers=headers)
+
+    def _moment(self, patience: float | None) -> Moment:
+        return self.bench.moment() if patience is None else self.bench.soon(patience)
+
+    async def embedded(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
+        """The rows of photos, at least one of which can be read."""
+        rows = await self.rows(photos, thumbnails)
+        if all(row.problem for row in rows):
+            raise UserError("; ".join(f"{row.name}: {row.problem}" for row in rows[:3]))
+        return rows
+
+    async def rows(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
+        """The rows of photos; other requests go on meanwhile."""
+        submitted = self.queue.submit(photos, thumbnails)
+        return await asyncio.gather(*map(asyncio.wrap_future, submitted))
+
+
+def uploaded(files: Sequence[UploadedFile]) -> list[Photo]:
+    """Files that came with a request. Their names are shown, and are never paths."""
+
+    def read(file: UploadedFile) -> bytes:
+        if (file.size or 0) > LARGEST:
+            raise OSError(f"file of {file.size} bytes, more than the limit of {LARGEST}")
+        return file.file.read()
+
+    return [Photo(shown_name(file.filename or ""), partial(read, file)) for file in files]
+
+
+def shown_name(name: str) -> str:
+    """The last part of a path, on one line and not too long."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return one_line(last[-LONGEST:]) or "photo"

@@ -1,0 +1,191 @@
+"""`fewset serve`: the page and the interface as one application, and a server for it."""
+
+import errno
+import json
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from starlette.exceptions import HTTPException
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from fewset import __version__
+from fewset.classify.serve.autosave import Autosave
+from fewset.classify.serve.embedding_queue import EmbeddingQueue, QueueFull
+from fewset.classify.serve.guard import Guard, Limits, is_loopback
+from fewset.classify.serve.interface import Interface
+from fewset.classify.serve.workbench import Workbench
+from fewset.core.errors import UserError
+from fewset.core.names import shortened
+
+PAGE = Path(__file__).parent / "page"
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_MOST_CONNECTIONS = 1000
+
+
+def application(
+    bench: Workbench,
+    queue: EmbeddingQueue,
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    limits: Limits | None = None,
+    allowed_hosts: Iterable[str] = (),
+) -> Guard:
+    """Everything that the server answers, behind its guard."""
+    app = FastAPI(
+        title="fewset",
+        version=__version__,
+        description="Teach a classifier a few photos a class, and ask it about new ones.",
+        docs_url=None,  # FastAPI's own pages load scripts from other hosts
+        redoc_url=None,
+    )
+    app.include_router(Interface(bench, queue).router)
+    _add_page(app)
+    app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(QueueFull, _queue_full)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _not_as_described)
+    return Guard(app, host=host, token=token, limits=limits or Limits(), allowed_hosts=allowed_hosts)
+
+
+def _add_page(app: FastAPI) -> None:
+    """The files of the page, each by its own name: what is asked for never becomes a path."""
+    for file in sorted(PAGE.iterdir()):
+        if file.suffix in _KINDS:
+            _add_file(app, f"/static/{file.name}", file, _KINDS[file.suffix])
+    _add_file(app, "/", PAGE / "index.html", "text/html")
+    _add_file(app, "/docs", PAGE / "docs.html", "text/html")
+
+
+def _add_file(app: FastAPI, address: str, file: Path, kind: str) -> None:
+    async def send() -> FileResponse:
+        return FileResponse(file, media_type=kind)
+
+    app.add_api_route(address, send, methods=["GET"], include_in_schema=False, response_class=FileResponse)
+
+
+async def _user_error(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, 400)
+
+
+async def _queue_full(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": f"{error}; come again in a few seconds"}, 503, {"retry-after": "5"})
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """FastAPI says only that a body could not be parsed, also where it found no room for it on the disk."""
+    assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, OSError):
+        reason = error.__cause__.strerror or str(error.__cause__)
+        detail = f"the upload cannot be kept in {gettempdir()}: {reason}; make room there, or set TMPDIR"
+        return JSONResponse({"detail": detail}, 507, {"connection": "close"})
+    return await http_exception_handler(request, error)
+
+
+async def _not_as_described(_: Request, error: Exception) -> Response:
+    """What is wrong and where, without what was sent: that may be no JSON, or no text at all."""
+    problems = [{key: problem[key] for key in ("type", "loc", "msg")} for problem in error.errors()]  # type: ignore[attr-defined]
+    return Response(json.dumps({"detail": problems}, default=str), 422, media_type="application/json")
+
+
+class _Protocol(H11Protocol):
+    """HTTP as uvicorn speaks it. When there are too many connections, an idle one makes room for the next."""
+
+    def connection_made(self, transport: Any) -> None:
+        if self.limit_concurrency and len(self.connections) >= self.limit_concurrency - 1:
+            idle = (other for other in self.connections if isinstance(other, _Protocol) and other.is_idle)
+            for other in islice(idle, 1):
+                other.transport.close()
+        super().connection_made(transport)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has come that is still to be answered."""
+        return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
+
+
+def run(
+    bench: Workbench,
+    queue: EmbeddingQueue,
+    *,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    allowed_hosts: Iterable[str] = (),
+    saved: Path,
+) -> None:
+    """Serve until a signal, and save the work to the file `saved` by and by.
+
+    `ready` is given the address, with a token where others can reach it.
+    """
+    listening = _listen(host, port)
+    allowed = list(allowed_hosts)
+    token = None if is_loopback(host) and not allowed else secrets.token_urlsafe(24)
+    server = http_server(application(bench, queue, host=host, token=token, allowed_hosts=allowed))
+    # uvicorn sends the signal that stopped it once more; the default action would end the process at once.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
+    ready(_address(host, listening.getsockname()[1], token))
+    try:
+        with Autosave(bench, saved):
+            server.run(sockets=[listening])
+    finally:
+        queue.close()
+
+
+def http_server(app: Guard) -> uvicorn.Server:
+    """uvicorn, which logs nothing but errors, and believes no header about who is asking."""
+    most = most_connections()
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=_Protocol,
+            ws="none",
+            limit_concurrency=most,
+            # asyncio accepts three times as many before the first of them can close an idle connection.
+            backlog=max(1, most // 2),
+            timeout_graceful_shutdown=5,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        )
+    )
+
+
+def most_connections() -> int:
+    """How many clients may be connected: a quarter of the files that the process may open."""
+    try:
+        from resource import RLIMIT_NOFILE, getrlimit
+    except ImportError:  # Windows has no such limit
+        return _MOST_CONNECTIONS
+    return min(_MOST_CONNECTIONS, getrlimit(RLIMIT_NOFILE)[0] // 4)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, ValueError) as error:  # ValueError: what cannot be the name of a host
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise UserError(f"port {port} is taken on {host}; give another: --port {port + 1}") from None
+        raise UserError(f"cannot listen on {shortened(host)}, port {port}: {error}") from None
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+    shown = f"[{shown}]" if ":" in shown else shown
+    return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")

@@ -1,0 +1,52 @@
+"""The downloads of the page that are for other programs."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fewset.classify.embedding import chosen_encoder
+from fewset.classify.model import EncoderStamp
+from fewset.classify.serve.embedding_queue import EmbeddingQueue
+from fewset.classify.serve.workbench import Workbench
+from tests.helpers.encoders import write_onnx
+from tests.helpers.photos import CLASSES
+from tests.helpers.web import client, teach
+
+
+def packed(content: bytes) -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(content))
+
+
+def test_onnx_and_a_page_are_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    encoder = chosen_encoder(f"onnx:{write_onnx(tmp_path / 'net.onnx')}", "cpu")
+    bench = Workbench(EncoderStamp(encoder.id, encoder.digest))
+    with client(EmbeddingQueue(encoder), bench) as opened:
+        assert opened.get("/api/downloads/onnx").status_code == 400
+        teach(opened)
+        answer = opened.get("/api/downloads/onnx")
+        assert 'filename="my-onnx.zip"' in answer.headers["content-disposition"]
+        with packed(answer.content) as files:
+            assert {"encoder.onnx", "head.json", "joined.onnx"} <= set(files.namelist())
+            assert json.loads(files.read("head.json"))["classes"] == sorted(CLASSES)
+
+        def offered() -> set[str]:
+            return {each["name"] for each in opened.get("/api/state").json()["downloads"]}
+
+        assert "onnx" in offered()
+        assert "web" not in offered()
+        answer = opened.get("/api/downloads/web")
+        assert answer.status_code == 400
+        assert "npm install onnxruntime-web" in answer.json()["detail"]
+        place = tmp_path / "node_modules" / "onnxruntime-web" / "dist"
+        place.mkdir(parents=True)
+        for name in ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"):
+            (place / name).write_text(name)
+        assert "web" in offered()
+        answer = opened.get("/api/downloads/web")
+        assert 'filename="my-page.zip"' in answer.headers["content-disposition"]
+        with packed(answer.content) as files:
+            assert {"index.html", "head.json", "ort-wasm-simd-threaded.wasm"} <= set(files.namelist())

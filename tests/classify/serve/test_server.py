@@ -1,0 +1,171 @@
+"""The server on a real socket: many clients at once, slow ones, and the command that starts it."""
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from fewset import FewShotClassifier
+from fewset.classify.serve import server
+from fewset.classify.serve.embedding_queue import EmbeddingQueue
+from fewset.classify.serve.guard import Limits
+from fewset.classify.serve.workbench import Workbench
+from tests.helpers.browser import served
+from tests.helpers.command_line import fail
+from tests.helpers.photos import CLASSES, photo
+from tests.helpers.web import STAMP, TINY, files
+
+
+@contextmanager
+def running(**options: Any) -> Iterator[int]:
+    """A server in a thread; its port."""
+    queue = EmbeddingQueue(TINY)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    running = server.http_server(server.application(Workbench(STAMP), queue, **options))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        running.should_exit = True
+        thread.join(30)
+        queue.close()
+        listening.close()
+
+
+def test_many_at_once_lose_nothing_and_mix_nothing_up() -> None:
+    """A hundred uploads at a time, then as many questions: each answer is that of its own photo."""
+    given = [(label, seed) for label in CLASSES for seed in range(33)]
+    new = [(label, seed) for label in CLASSES for seed in range(100, 134)]
+    with running() as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+
+        def add(each: tuple[str, int]) -> int:
+            return client.post("/api/photos", data={"label": each[0]}, files=files(*each)).status_code
+
+        def classify(each: tuple[str, int]) -> Any:
+            return client.post("/api/classify", files=files(*each)).json()["answers"][0]
+
+        with ThreadPoolExecutor(100) as pool:
+            assert set(pool.map(add, given)) == {200}
+            shown = client.get("/api/state").json()["classes"]
+            answers = list(pool.map(classify, new))
+    # Leave-one-out goes by the order of the photos, which is that of their coming.
+    came = sorted((each["number"], each["name"]) for own in shown for each in own["photos"])
+    order = [name.removesuffix(".png").rpartition(" ") for _, name in came]
+    assert sorted((label, int(seed)) for label, _, seed in order) == sorted(given)
+    classifier = FewShotClassifier(TINY, reject="auto").fit(
+        [photo(label, int(seed)) for label, _, seed in order], [label for label, *_ in order]
+    )
+    expected = classifier.answers([photo(*each) for each in new])
+    for each, answer, other in zip(new, answers, expected, strict=True):
+        assert answer["name"] == f"{each[0]} {each[1]}.png"
+        assert answer["label"] == other.top[0][0]
+        assert answer["probability"] == pytest.approx(other.probability, abs=1e-12)
+
+
+def received(sent: bytes, port: int) -> bytes:
+    """What comes back until the server closes the connection."""
+    found = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, suppress(ConnectionError):
+        connection.sendall(sent)
+        while part := connection.recv(65536):
+            found += part
+    return found
+
+
+def test_idle_connections_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "most_connections", lambda: 8)
+    with running() as port, ExitStack() as opened:
+        for number in range(30):
+            idle = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: local" if number % 2 else b"")
+        started = time.monotonic()
+        assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
+        assert time.monotonic() - started < 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on open files: run it on Linux")
+def test_more_connections_than_files_block_nobody_and_log_nothing() -> None:
+    """200 idle connections to a process that may open 128 files."""
+    with served(files=128) as address, ExitStack() as opened:
+        place = urlsplit(address)
+        for _ in range(200):
+            opened.enter_context(socket.create_connection((place.hostname, place.port), timeout=10))
+        started = time.monotonic()
+        for _ in range(3):
+            assert httpx2.get(f"{address}api/state", timeout=30).status_code == 200
+        assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("limits", [Limits(patience=0.3), Limits(patience=0.3, rate=10)])
+def test_a_body_that_does_not_come_is_not_waited_for(limits: Limits) -> None:
+    head = b"POST /api/classes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+    with running(limits=limits) as port:
+        found = received(head, port)
+        assert found.startswith(b"HTTP/1.1 408")
+        assert b"too slowly" in found
+        assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n",
+        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: x\r\n\r\n",
+        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused(sent: bytes) -> None:
+    with running() as port:
+        assert received(sent, port).startswith(b"HTTP/1.1 4")
+        assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
+
+
+def test_an_announced_flood_is_refused_before_it_comes() -> None:
+    head = b"POST /api/photos HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n"
+    with running() as port:
+        assert received(head, port).startswith(b"HTTP/1.1 413")
+
+
+def test_the_command_prints_a_token_where_others_may_come() -> None:
+    with served("--host", "0.0.0.0") as address:
+        base, _, token = address.partition("?token=")
+        port = int(base.rstrip("/").rpartition(":")[2])
+        assert len(token) >= 32
+        local = f"http://127.0.0.1:{port}"
+        assert httpx2.get(f"{local}/").status_code == 401
+        assert (
+            httpx2.get(f"{local}/api/state", headers={"authorization": f"Bearer {token}"}).status_code == 200
+        )
+        named = {"authorization": f"Bearer {token}", "host": base.removeprefix("http://").rstrip("/")}
+        assert httpx2.get(f"{local}/api/state", headers=named).status_code == 200
+        with httpx2.Client(follow_redirects=True) as client:
+            answer = client.get(f"{local}/?token={token}")
+            assert (answer.status_code, str(answer.url)) == (200, f"{local}/")
+            assert client.get(f"{local}/api/state").json()["encoder"] == "efficientnet-lite0"
+
+
+def test_what_cannot_be_started_is_said_on_one_line(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "there is no file" in fail("serve", tmp_path / "none.fewset")
+    (tmp_path / "bad.fewset").write_bytes(b"x" * 100)
+    assert "not a usable classifier" in fail("serve", tmp_path / "bad.fewset")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"--port {port + 1}" in fail("serve", "--port", port)
+    assert "cannot listen" in fail("serve", "--host", "no.such.host.invalid")
+    assert "cannot listen" in fail("serve", "--host", 300 * "x")
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert "pip install 'fewset[web]'" in fail("serve")
