@@ -3,24 +3,21 @@
 Only `session` knows of torchrun. Without it there is one process, and everything else here does next to
 nothing. The first process ("main") is the one that prints and writes files.
 
-A process that dies closes its connections, so that the others notice at once. One that hangs, or whose
-machine cannot be reached, does not. So each process sends a heartbeat to the store that torchrun keeps, and
-watches that of the next rank. It ends when it hears nothing for a while, also if the store does not answer.
+The processes meet at every training step and after every chunk of an evaluation. So one that has died, hangs
+or cannot be reached is noticed within `TIMEOUT`, which is that of the process group.
 """
 
 import os
 import re
 import signal
-import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,29 +26,22 @@ from fewset.core.errors import UserError
 from fewset.io.refusals import as_user_error
 
 if TYPE_CHECKING:  # torch is imported when it is needed: the help of the command line is quick
-    from jaxtyping import Float
     from torch import Tensor
-    from torch._C._distributed_c10d import Store
 
 _T = TypeVar("_T")
 
-TIMEOUT = timedelta(minutes=30)  # how far behind the others a process that is alive may be
-BEAT, SILENCE = 3.0, 24.0  # seconds between two heartbeats, and without any until a process is given up
-GRACE = 5.0  # seconds after SIGTERM in which the main thread may end in good order
-_LEFT = 2**32  # a sign of life that says: gone in good order
+TIMEOUT = timedelta(minutes=1)  # how long a process waits for the others
 
-_TERMINATED = "torchrun ended it, as it does when another process has ended"
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 class LostProcess(Exception):  # noqa: N818
     """Another process of this run has ended or does not answer, so that this one cannot go on."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, problem: str) -> None:
         super().__init__(
-            f"process {rank()} of {world_size()} stops: {what}; the other's own message says why; "
-            "give the same command again (pretrain and train: with --resume, which goes on from the last "
-            "checkpoint)"
+            f"process {rank()} of {world_size()} stops: {problem}; see the first error above, then give the "
+            "same command again (pretrain and train: with --resume, to go on from the last checkpoint)"
         )
 
 
@@ -85,9 +75,6 @@ def is_main_process() -> bool:
     return rank() == 0
 
 
-# Starting and ending
-
-
 @contextmanager
 def session() -> Iterator[None]:
     """Join the other processes of torchrun, if it started this one, and silence all but the first."""
@@ -97,28 +84,21 @@ def session() -> Iterator[None]:
         return
     if "torch" not in sys.modules and os.environ.get("FEWSET_TUNE", "1") != "0":
         os.environ["OMP_NUM_THREADS"] = str(_threads())
+    _processes = _Processes(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))
+    if sys.platform != "win32":
+        # Python's handlers run in the main thread, which may be inside torch, waiting for another process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_end_at_sigterm, daemon=True).start()
     tune()
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
-    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.TCPStore(  # type: ignore[attr-defined]
-        *address, is_master=False, timeout=timedelta(seconds=SILENCE)
-    )
-    alive = dist.PrefixStore("alive", store)  # type: ignore[attr-defined]
-    _processes = _Processes(dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"]))
-    pulse = _Pulse()
-    beating = threading.Thread(target=_beat, args=(alive, pulse), daemon=True)
-    beating.start()
-    usual = signal.signal(signal.SIGTERM, _terminated)
-    signals, written = socket.socketpair()
-    written.setblocking(False)
-    signal.set_wakeup_fd(written.fileno())
-    threading.Thread(target=_watch, args=(signals, pulse), daemon=True).start()
     good = False  # whether this process ends as it should
     try:
         with ExitStack() as stack:
+            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+            with _talking():
+                dist.init_process_group(backend, timeout=TIMEOUT)
             if not is_main_process():
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))  # noqa: PTH123
             yield
@@ -126,15 +106,19 @@ def session() -> Iterator[None]:
     except SystemExit as leaving:  # how every command ends
         good = not leaving.code
         raise
+    except LostProcess as error:
+        sys.exit(f"error: {error}")
     finally:
-        pulse.ended.set()
-        beating.join(BEAT)  # no longer: the store may not answer
-        signal.set_wakeup_fd(-1)
-        written.close()
         if good:
-            dist.destroy_process_group()  # would wait for those that are lost
-            signal.signal(signal.SIGTERM, usual)
+            dist.destroy_process_group()  # would wait for processes that are lost
         _processes = _Processes()
+
+
+def _end_at_sigterm() -> None:
+    signal.sigwait({signal.SIGTERM})
+    error = LostProcess("torchrun ended it, as it does when another process has ended")
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _threads() -> int:
@@ -148,73 +132,18 @@ def _threads() -> int:
     return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
 
 
-class _Pulse:
-    """What the thread that exchanges heartbeats tells the one that watches it."""
-
-    def __init__(self) -> None:
-        self.heard = time.monotonic()  # when the next rank was last known to be alive
-        self.ended = threading.Event()
-
-
-def _beat(store: "Store", pulse: _Pulse) -> None:
-    """Send heartbeats and listen to the next rank's, until the end. May wait for the store for ever."""
-    mine, watched, count = str(rank()), _next_rank(), 0
-    try:
-        while not pulse.ended.wait(BEAT):
-            store.add(mine, 1)
-            now = store.add(watched, 0)
-            if now != count or now >= _LEFT:
-                count, pulse.heard = now, time.monotonic()
-        store.add(mine, _LEFT)
-    except RuntimeError as error:
-        if not pulse.ended.is_set():
-            _give_up(f"the process that torchrun coordinates with is gone ({_brief(error)})")
-
-
-def _watch(signals: socket.socket, pulse: _Pulse) -> None:
-    """End this process when the next rank is silent, or after a SIGTERM that the main thread cannot handle.
-
-    It cannot while it waits inside a library for another process. Python writes the number of each signal
-    that arrives to the other end of `signals`.
-    """
-    last = float("inf")
-    signals.settimeout(BEAT)
-    while time.monotonic() < last and not pulse.ended.is_set():
-        if time.monotonic() - pulse.heard > SILENCE:
-            _give_up(f"process {_next_rank()} has given no sign of life for {SILENCE:.0f} s")
-        with suppress(TimeoutError):
-            if signal.SIGTERM in signals.recv(1):
-                last = min(last, time.monotonic() + GRACE)
-    if not pulse.ended.is_set():
-        _give_up(_TERMINATED)
-
-
-def _next_rank() -> str:
-    return str((rank() + 1) % world_size())
-
-
-def _give_up(what: str) -> NoReturn:
-    # The main thread may wait inside a library, where no exception reaches it.
-    print(f"error: {LostProcess(what)}", file=sys.stderr, flush=True)
-    os._exit(1)
-
-
-def _terminated(*_: Any) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise LostProcess(_TERMINATED)
-
-
 @contextmanager
 def _talking() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it will follow, and must not disturb what is said
-        raise LostProcess(f"another process has ended or does not answer ({_brief(error)})") from error
+        raise LostProcess(
+            f"another process has ended or does not answer ({_first_sentence(error)})"
+        ) from error
 
 
-def _brief(error: Exception) -> str:
-    """The first sentence, without the place in the source."""
+def _first_sentence(error: Exception) -> str:
+    """What an error of torch says, without the place in the source."""
     return re.sub(r"^\[\S+:\d+\] ", "", str(error)).partition("\n")[0].partition(". ")[0]
 
 
@@ -255,13 +184,60 @@ def all_gather(value: _T) -> list[_T]:
     return values
 
 
-def shard(total: int, chunk: int) -> tuple[int, int]:
-    """The first and last (excluded) of the items that are this process's work, in whole chunks.
+def average_(tensors: Sequence["Tensor"]) -> None:
+    """Replace tensors by their mean over the processes."""
+    if world_size() == 1:
+        return
+    import torch
+    import torch.distributed as dist
 
-    The chunks are the same whatever the number of processes, so that results are too, to the bit: a product
-    of matrices may round differently in another batch.
-    """
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    with _talking():
+        dist.all_reduce(flat)
+    means = torch.split(flat / world_size(), [tensor.numel() for tensor in tensors])
+    for tensor, mean in zip(tensors, means, strict=True):
+        tensor.copy_(mean.view(tensor.shape))
+
+
+def broadcast_(tensors: Iterable["Tensor"]) -> None:
+    """Give every process the values of the first."""
+    if world_size() == 1:
+        return
+    import torch.distributed as dist
+
+    with _talking():
+        for tensor in tensors:
+            dist.broadcast(tensor, src=0)
+
+
+# A long list of items, of which each process does a part, in whole chunks. The chunks do not depend on the
+# number of processes, so neither do the results, to the bit: a product of matrices may round differently in
+# another batch.
+
+
+def shard(total: int, chunk: int) -> tuple[int, int]:
+    """The first and last (excluded) of the items that are this process's work, in whole chunks."""
     return _shares(total, chunk)[min(rank(), _workers(total, chunk) - 1)]
+
+
+def own_chunks(total: int, chunk: int) -> Iterator[tuple[int, int]]:
+    """The first and last (excluded) item of each chunk of this process's `shard`.
+
+    After each chunk the process waits for the others, so that none of them is behind by more than a chunk.
+    """
+    begin, end = shard(total, chunk)
+    rounds = max(-(-(last - first) // chunk) for first, last in _shares(total, chunk))
+    for first in range(begin, begin + rounds * chunk, chunk):
+        if first < end:
+            yield first, min(first + chunk, end)
+        _meet()
+
+
+def _meet() -> None:
+    if world_size() > 1:
+        import torch
+
+        average_([torch.zeros(1)])
 
 
 def all_gather_shards_(results: "np.ndarray | Tensor", chunk: int) -> None:
@@ -297,45 +273,3 @@ def _shares(total: int, chunk: int) -> list[tuple[int, int]]:
     chunks, workers = -(-total // chunk), _workers(total, chunk)
     bounds = [min(total, chunk * (chunks * number // workers)) for number in range(workers + 1)]
     return list(pairwise(bounds))
-
-
-def mean_of_rows(mine: "Float[Tensor, 'mine width']", total: int) -> "Float[Tensor, ' width']":
-    """The mean of `total` rows, of which each process has its `shard` in chunks of 1.
-
-    They are added in their order, whatever process has which, so that the mean is the same to the bit. Each
-    process adds up some of the columns, so that no more is sent than in an all-reduce.
-    """
-    import torch
-    import torch.distributed as dist
-
-    world, width = world_size(), mine.shape[1]
-    if world == 1:
-        return _sum_in_order(mine) / total
-    shares = [end - begin for begin, end in _shares(total, chunk=1)]
-    shares += [0] * (world - len(shares))
-    columns = -(-width // world)
-    padded = torch.nn.functional.pad(mine[: shares[rank()]], (0, columns * world - width))
-    sent = padded.view(-1, world, columns).transpose(0, 1).reshape(-1, columns)
-    received, means = mine.new_empty(total, columns), mine.new_empty(world * columns)
-    with _talking():
-        dist.all_to_all_single(received, sent, shares, [shares[rank()]] * world)
-        dist.all_gather_into_tensor(means, _sum_in_order(received) / total)
-    return means[:width]
-
-
-def _sum_in_order(rows: "Float[Tensor, 'rows width']") -> "Float[Tensor, ' width']":
-    total = rows[0].clone()
-    for row in rows[1:]:
-        total += row
-    return total
-
-
-def broadcast_(tensors: Iterable["Tensor"]) -> None:
-    """Give every process the numbers of the first."""
-    if world_size() == 1:
-        return
-    import torch.distributed as dist
-
-    with _talking():
-        for tensor in tensors:
-            dist.broadcast(tensor, src=0)

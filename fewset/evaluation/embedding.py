@@ -71,8 +71,8 @@ def embed_images(
     with evaluating(model) as evaluated, progress(title, last - first, shown=bool(title)) as advance:
         folded = evaluated.folded(load(rows[:2])[0])  # tried on the same images in every process
         table: Tensor | None = None
-        for start in range(first, last, batch):
-            chosen = rows[start : min(start + batch, last)]
+        for start, end in distributed.own_chunks(len(rows), batch):
+            chosen = rows[start:end]
             made = [folded.items_of(middles) for middles in load(chosen)]
             items = made[0] if len(made) == 1 else torch.stack(made).mean(dim=0)
             if table is None:

@@ -194,8 +194,7 @@ def task_chunks(
     chunk = chunk or max(1, _CHUNK_NUMBERS // numbers)
     begin, end = distributed.shard(tasks, chunk)
     with progress(title, end - begin, shown=bool(title)) as advance:
-        for first in range(begin, end, chunk):
-            last = min(first + chunk, end)
+        for first, last in distributed.own_chunks(tasks, chunk):
             yield first, last
             advance(last - first)
     for values in results:

@@ -38,9 +38,8 @@ from fewset.training.episodic import MetaTraining
 from fewset.training.features import FeatureTraining
 from fewset.training.frozen import FrozenTraining
 from fewset.training.joint import JointTraining
-from fewset.training.loop import Stage, fit
+from fewset.training.loop import Stage, check_divisible, fit
 from fewset.training.pretrain import Pretraining
-from fewset.training.step_parts import check_parts
 
 Kind = Literal["pretrain", "train"]
 
@@ -104,12 +103,11 @@ def _train(
     changes: Any = {kind: replace(config, precision=precision)}
     began_with = made_of(recipe, out.parent)  # before they are read: if they are replaced, that is noticed
     stage = stage_for(replace(recipe, **changes), out.parent, where)
-    processes = distributed.world_size()
-    parts = (distributed.on_main_process(lambda: run.parts) if resume else None) or processes
-    check_parts(stage.per_step, parts)
+    check_divisible(stage.per_step)
 
     def begin() -> None:
-        environment = {"device": str(where), "precision": precision, "processes": processes, "parts": parts}
+        processes = distributed.world_size()
+        environment = {"device": str(where), "precision": precision, "processes": processes}
         text = recipe_text(recorded_recipe(recipe, out.parent))
         run.begin(text, resume, force, **environment, **began_with)
         tracking.start(recipe)
@@ -118,9 +116,9 @@ def _train(
     with tracking:
         distributed.on_main_process(begin)
         start = describe_start(stage.model, find_init(recipe.init, out.parent)) if recipe.init else ""
-        for line in filter(None, (note, start, _divided(parts, processes))):
+        for line in filter(None, (note, start)):
             tell(line)
-        fit(stage, run, parts)
+        fit(stage, run)
         if recipe.model.gate and not config.epochs:
             stage.validate()  # chooses the gate of weights that stay as they are
         changed = distributed.on_main_process(lambda: changes_since(run, recipe))
@@ -132,17 +130,6 @@ def _train(
         result = evaluate_run(out, device=device)[0]
         tracking.finish(result)
     return result
-
-
-def _divided(parts: int, processes: int) -> str:
-    """What there is to say where a run goes on with another number of processes."""
-    if parts == processes:
-        return ""
-    spare = f"; more than {parts} do not make it faster" if processes > parts else ""
-    return (
-        f"the number of processes was {parts} when the run began and is {processes} now: each step stays "
-        f"divided by {parts}, so that the weights become the same{spare}"
-    )
 
 
 def _resumed_state(run: RunDirectory, recipe: Recipe) -> RunState:

@@ -21,7 +21,6 @@ RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
 ENVIRONMENT, RESULTS = "environment.json", "results"
 TRACKING = "tracking"  # all in it is written by the trackers of experiments
 _LOCK = ".lock"
-_MOST_PARTS = 100_000
 
 RunState = Literal["new", "unfinished", "finished"]
 
@@ -49,16 +48,6 @@ class RunDirectory(TrainingFiles):
         """The digests of what the run was trained on and started from, as far as they are known."""
         known, digests = self._environment(), ("data_digest", "init_digest")
         return {key: str(known[key]) for key in digests if key in known}
-
-    @property
-    def parts(self) -> int | None:
-        """The parts of a step with which the run began, where that is known."""
-        parts = self._environment().get("parts")
-        if parts is not None and (type(parts) is not int or not 1 <= parts <= _MOST_PARTS):
-            raise self._unknown_beginning(
-                f"parts is {parts!r:.50}, expected a number from 1 to {_MOST_PARTS}"
-            )
-        return parts
 
     def _environment(self) -> dict[str, Any]:
         file = self.path / ENVIRONMENT

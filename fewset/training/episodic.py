@@ -28,10 +28,9 @@ from fewset.tasks.spec import TaskSpec
 from fewset.training.auxiliary import AuxiliaryTask
 from fewset.training.batches import TrainingItems, check_crop_area, check_positive, embed_batch, load_batch
 from fewset.training.gate import score_with_best_gate
-from fewset.training.loop import Step
+from fewset.training.loop import PerStep, Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 from fewset.training.seeding import seeded
-from fewset.training.step_parts import WHOLE, Part, PerStep
 
 
 @dataclass(frozen=True)
@@ -193,11 +192,11 @@ class TaskStage(ABC):
     def embed_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "T N KQ *places D"]:
         """The embeddings or maps of tasks, from their items in the index and the number of the first task."""
 
-    def step(self, number: int, part: Part = WHOLE) -> Step:
-        """The tasks of a part of a step."""
+    def step(self, number: int) -> Step:
+        """This process's tasks of a step."""
         if self.config.freeze_batchnorm:
             _keep_statistics(self.model.backbone)
-        first, items = self.tasks_of(number, part)
+        first, items = self.tasks_of(number)
         embedded = self.embed_tasks(items, first)
         step = task_step(self.model, embedded, self.spec_of(number).shot, self.config)
         if self.auxiliary is None:
@@ -206,10 +205,9 @@ class TaskStage(ABC):
         also = self.auxiliary(cast(FewShotModel, self.model), embedded, items)
         return step._replace(loss=step.loss + self.config.auxiliary * share * also)
 
-    def tasks_of(self, number: int, part: Part = WHOLE) -> tuple[int, Int[np.ndarray, "T N KQ"]]:
-        """The number of the first task of a part of a step, and the items of its tasks."""
-        tasks = self.config.tasks_per_step
-        first, last = (number * tasks + place for place in part.bounds(tasks))
+    def tasks_of(self, number: int) -> tuple[int, Int[np.ndarray, "T N KQ"]]:
+        """The number of this process's first task of a step, and the items of its tasks."""
+        first, last = (number * self.per_step.total + place for place in self.per_step.share())
         return first, sample_tasks(self.index, self.spec_of(number), first, last)
 
     def spec_of(self, number: int) -> TaskSpec:
@@ -280,7 +278,7 @@ class MetaTraining(TaskStage):
     def load_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "B 3 size size"]:
         """The images of tasks, one class after another, augmented and normalised."""
         rows: np.ndarray = self.train.rows[items]
-        # Each task is augmented with a seed of its own, so that it does not matter which part it is in.
+        # Each task is augmented with a seed of its own, so that it does not matter which process does it.
         parts = [
             load_batch(
                 self.model,

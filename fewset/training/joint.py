@@ -22,9 +22,8 @@ from fewset.tasks.hashing import mix
 from fewset.training.auxiliary import AuxiliaryTask
 from fewset.training.batches import TrainingItems, embed_batch, load_batch
 from fewset.training.episodic import MetaTraining, TaskStage, TrainConfig, beside_backbone, task_step
-from fewset.training.loop import Step
+from fewset.training.loop import PerStep, Step, rank_seed
 from fewset.training.seeding import seeded
-from fewset.training.step_parts import WHOLE, Part
 
 
 class JointTraining(MetaTraining):
@@ -43,37 +42,37 @@ class JointTraining(MetaTraining):
         self.joint = config.joint
         self.images, self.train, self.val = items.images, items.train, items.val
 
-    def step(self, number: int, part: Part = WHOLE) -> Step:
-        """The images and the tasks of a part of a step."""
+    def step(self, number: int) -> Step:
+        """This process's images and tasks of a step."""
         config = self.config
-        first, items = self.tasks_of(number, part)
-        chosen = self.batch_of(number, part)
+        first, items = self.tasks_of(number)
+        chosen = self.batch_of(number)
         batch = load_batch(
             self.model,
             self.images.images,
             self.train.rows[chosen],
             config.augment,
-            mix(self.seed, number, 14, *part.seed),
+            mix(self.seed, number, 14, *rank_seed()),
             config.crop_area,
         )
         images = torch.cat([batch, self.load_tasks(items, first)])
         embedded = embed_batch(self.model, images, config.precision)
         in_batch, in_tasks = embedded[: len(chosen)], embedded[len(chosen) :]
         classified = self.classes.loss(in_batch, chosen) + self.classes.loss(in_tasks, items.reshape(-1))
-        generator = torch.Generator().manual_seed(self.split_seed(number, part))
+        generator = torch.Generator().manual_seed(self.split_seed(number))
         tasks = resplit(in_tasks.view(*items.shape, -1), self.joint.splits, generator)
         step = task_step(self.model, tasks, self.spec_of(number).shot, config)
         return step._replace(loss=classified + self.joint.task_weight * step.loss)
 
-    def batch_of(self, number: int, part: Part = WHOLE) -> Int[np.ndarray, " B"]:
-        """The items of the train split that a part of a step classifies beside its tasks."""
+    def batch_of(self, number: int) -> Int[np.ndarray, " B"]:
+        """The items of the train split that this process classifies beside its tasks of a step."""
         drawn = np.random.Generator(np.random.PCG64(mix(self.seed, number, 13)))
         batch = drawn.permutation(len(self.train.rows))[: self.joint.batch]
-        return batch[slice(*part.bounds(len(batch)))]
+        return batch[slice(*PerStep("train.joint.batch", len(batch)).share())]
 
-    def split_seed(self, number: int, part: Part = WHOLE) -> int:
+    def split_seed(self, number: int) -> int:
         """The seed of the divisions of a step's tasks into support and queries."""
-        return mix(self.seed, number, 15, *part.seed)
+        return mix(self.seed, number, 15, *rank_seed())
 
 
 def resplit(

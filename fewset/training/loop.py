@@ -4,8 +4,8 @@ A step's randomness (task or batch, augmentation, dropout) comes from the seed a
 So the state of a run is its weights, its optimiser and a few counters, and a run that was killed at any
 moment ends with the same weights, to the bit, as one that was never stopped.
 
-Several processes share the parts of every step (`step_parts`). What they have found is averaged before the
-weights change, so that their states are always the same, and the first process alone writes them down.
+Several processes share the tasks or images of every step. Their gradients are averaged before the weights
+change, so that their states are always the same, and the first process alone writes them down.
 """
 
 import time
@@ -26,7 +26,6 @@ from fewset.tasks.scores import Score
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
 from fewset.training.optimiser import OptimiserConfig, rate_factor, set_rate
 from fewset.training.seeding import seeded
-from fewset.training.step_parts import WHOLE, Part, PerStep, average_, flat, own_parts
 
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints within an epoch; never changes a result
 
@@ -34,6 +33,17 @@ CHECKPOINT_SECONDS = 30.0  # between two checkpoints within an epoch; never chan
 class Step(NamedTuple):
     loss: Tensor
     accuracy: Tensor
+
+
+class PerStep(NamedTuple):
+    """How many tasks or images a step has, and the key of the recipe that says so."""
+
+    key: str
+    total: int
+
+    def share(self) -> tuple[int, int]:
+        """The first and last (excluded) of them that are this process's."""
+        return distributed.shard(self.total, chunk=1)
 
 
 @runtime_checkable
@@ -57,18 +67,16 @@ class Stage(Protocol):
 
     @property
     def per_step(self) -> PerStep:
-        """What the parts of a step share out."""
+        """What the processes share out in a step."""
 
-    def step(self, number: int, part: Part = WHOLE) -> Step: ...
+    def step(self, number: int) -> Step:
+        """The loss and accuracy of this process's share of a step."""
 
     def validate(self) -> Score: ...
 
 
-def fit(stage: Stage, run: TrainingFiles, parts: int | None = None) -> None:
-    """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model.
-
-    Every step has so many parts: those that the run began with, else one for each process.
-    """
+def fit(stage: Stage, run: TrainingFiles) -> None:
+    """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
     prepare_for_fork()
     kept = distributed.on_main_process(run.load_checkpoint)
     state = _new_state() if kept is None else kept
@@ -93,7 +101,7 @@ def fit(stage: Stage, run: TrainingFiles, parts: int | None = None) -> None:
                 stage.optimiser,
                 rate_factor(stage.optimiser_config, number / stage.steps_per_epoch, stage.epochs),
             )
-            loss, accuracy = train_step(stage, number, parts)
+            loss, accuracy = train_step(stage, number)
             if not isfinite(loss):
                 raise _diverged(stage, run, number, f"its loss is {loss}")
             state["step"] += 1
@@ -164,35 +172,34 @@ def _fits(value: Any, weight: Tensor) -> bool:
     return not isinstance(value, Tensor) or value.dim() == 0 or value.shape == weight.shape
 
 
-def train_step(stage: Stage, number: int, parts: int | None = None) -> tuple[float, float]:
-    """One step of the optimiser, in so many parts (one for each process); returns its loss and accuracy."""
-    parts = parts or distributed.world_size()
-    own = own_parts(parts)
-    buffers = list(stage.module.buffers()) if len(own) > 1 else []
-    before = [buffer.clone() for buffer in buffers]
+def train_step(stage: Stage, number: int) -> tuple[float, float]:
+    """One step of the optimiser, by all processes together; returns its loss and accuracy."""
     stage.module.train()
-    rows = []
-    for part in own:
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)  # each part starts from the same statistics and counters
-        found = _do_part(stage, number, part)
-        if parts > 1:
-            rows.append(flat(found))
-    if parts > 1:
-        average_(found, rows, parts)
-    stage.optimiser.step()
-    loss, accuracy, *_ = found
-    return loss.item(), accuracy.item()
-
-
-def _do_part(stage: Stage, number: int, part: Part) -> list[Tensor]:
-    """What a part of a step finds out: loss, accuracy, gradients, statistics of BatchNorm."""
     # Dropout has no generator of its own.
-    with seeded(mix(stage.seed, number, *part.seed), device_of(stage.module)):
-        loss, accuracy = stage.step(number, part)
+    with seeded(mix(stage.seed, number, *rank_seed()), device_of(stage.module)):
+        loss, accuracy = stage.step(number)
     stage.optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    return [loss.detach(), accuracy.detach(), *_found(stage.module)]
+    averaged = [loss.detach(), accuracy.detach(), *_gradients_and_statistics(stage.module)]
+    distributed.average_(averaged)
+    stage.optimiser.step()
+    return averaged[0].item(), averaged[1].item()
+
+
+def rank_seed() -> tuple[int, ...]:
+    """What to add to the parts of a seed so that no two processes draw the same numbers."""
+    return (7, distributed.rank()) if distributed.rank() else ()
+
+
+def check_divisible(per_step: PerStep) -> None:
+    """All processes have as many tasks or images, so that their mean is the mean over the step."""
+    processes = distributed.world_size()
+    if per_step.total % processes:
+        near = max(processes, per_step.total - per_step.total % processes)
+        raise UserError(
+            f"{per_step.key} is {per_step.total}, which cannot be divided among {processes} processes; start "
+            f"another number of them, or change the recipe: --set {per_step.key}={near}"
+        )
 
 
 def _finite(module: torch.nn.Module) -> bool:
@@ -211,8 +218,8 @@ def _diverged(stage: Stage, run: TrainingFiles, number: int, what: str) -> UserE
     return error
 
 
-def _found(module: torch.nn.Module) -> Iterator[Tensor]:
-    """The gradients, and the statistics of the BatchNorm layers that keep them."""
+def _gradients_and_statistics(module: torch.nn.Module) -> Iterator[Tensor]:
+    """The gradients, and the statistics of the BatchNorm layers in training mode."""
     for parameter in module.parameters():
         if parameter.grad is not None:
             yield parameter.grad

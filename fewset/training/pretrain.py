@@ -24,10 +24,9 @@ from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import TrainingItems, check_crop_area, check_positive, embed_batch, load_batch
-from fewset.training.loop import Step
+from fewset.training.loop import PerStep, Step, rank_seed
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 from fewset.training.seeding import seeded
-from fewset.training.step_parts import WHOLE, Part, PerStep
 
 
 @dataclass(frozen=True)
@@ -115,22 +114,22 @@ class Pretraining:
         self.steps_per_epoch = len(self.train.rows) // self.batch
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
-    def step(self, number: int, part: Part = WHOLE) -> Step:
-        """The images of a part of a step."""
-        chosen = self._batch(*divmod(number, self.steps_per_epoch), part)
+    def step(self, number: int) -> Step:
+        """This process's images of a step."""
+        chosen = self._batch(*divmod(number, self.steps_per_epoch))
         images = load_batch(
             self.trained,
             self.images.images,
             self.train.rows[chosen],
             self.config.augment,
-            mix(self.seed, number, 1, *part.seed),
+            mix(self.seed, number, 1, *rank_seed()),
             self.config.crop_area,
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
         if not self.config.rotation:
             logits = self.classifier(embed_batch(self.trained, images, self.config.precision))
             return Step(self._loss(logits, targets), _accuracy(logits, targets))
-        turns = self._draw_turns(number, len(images), part).to(images.device)
+        turns = self._draw_turns(number, len(images)).to(images.device)
         both = torch.cat([images, rotate(images, turns)])
         embedded = embed_batch(self.trained, both, self.config.precision)
         logits, turned = self.classifier(embedded[: len(images)]), embedded[len(images) :]
@@ -141,8 +140,8 @@ class Pretraining:
     def _loss(self, logits: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         return F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
 
-    def _draw_turns(self, number: int, count: int, part: Part = WHOLE) -> Int[Tensor, " {count}"]:
-        seed = mix(self.seed, number, 10, *part.seed)
+    def _draw_turns(self, number: int, count: int) -> Int[Tensor, " {count}"]:
+        seed = mix(self.seed, number, 10, *rank_seed())
         return torch.randint(4, (count,), generator=torch.Generator().manual_seed(seed))
 
     def validate(self) -> Score:
@@ -158,11 +157,11 @@ class Pretraining:
         with evaluating(self.model) as model:
             return score_tasks(model, features, self.val.index, spec)
 
-    def _batch(self, epoch: int, within: int, part: Part = WHOLE) -> np.ndarray:
+    def _batch(self, epoch: int, within: int) -> np.ndarray:
         if epoch != self._epoch:
             generator = np.random.Generator(np.random.PCG64(mix(self.seed, epoch, 2)))
             self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
-        first, last = (within * self.batch + place for place in part.bounds(self.batch))
+        first, last = (within * self.batch + place for place in self.per_step.share())
         return self._order[first:last]
 
 

@@ -27,8 +27,8 @@ _PROMISES = """# Reliability
   not as it was written is refused. (Of large image sets this is looked at when their date has changed, and
   by `fewset data verify`.)
 - **Resume to the bit.** A training that was killed at any moment and goes on with `--resume` ends with the
-  same weights, to the bit, as one that was never stopped. That holds for
-  [any number of processes](distributed.md) that go on, with as many threads each as before.
+  same weights, to the bit, as one that was never stopped, on the same
+  [number of processes](distributed.md) with as many threads each.
 - **Equal numbers on any number of processes.** Evaluations give the same values for every task, to the bit.
 """
 _FUZZ = """## Damaged input

@@ -63,18 +63,6 @@ def trained(tasks: int, freeze: bool, steps: int) -> FewShotModel:
     return model
 
 
-def trained_in_parts(parts: int) -> np.ndarray:
-    """All numbers of a FEAT after three steps of six tasks, in so many parts, with BatchNorm and dropout."""
-    torch.manual_seed(0)
-    model = FewShotModel(Conv4(input_size=16, dim=7), Attention(7), PrototypeHead(7))
-    config = TrainConfig(
-        way=3, shot=2, query=3, tasks_per_step=6, tasks_per_epoch=6, augment=("pad_crop", "flip"),
-        balance=0.1, validation_query=3,
-    )  # fmt: skip
-    _steps(MetaTraining(model, TrainingItems.of(open_set("tiny")), config, seed=5), 3, parts)
-    return torch.cat([value.reshape(-1).float() for value in model.state_dict().values()]).numpy()
-
-
 def trained_on_features(table: Path, tasks: int) -> FewShotModel:
     torch.manual_seed(0)
     adapter = Attention(5, attention_dropout=0.0, dropout=0.0)
@@ -92,11 +80,11 @@ def trained_on_features(table: Path, tasks: int) -> FewShotModel:
     return model
 
 
-def _steps(stage: loop.Stage, count: int, parts: int | None = None) -> None:
+def _steps(stage: loop.Stage, count: int) -> None:
     distributed.broadcast_(stage.module.state_dict().values())
     set_rate(stage.optimiser, 1.0)
     for number in range(count):
-        loop.train_step(stage, number, parts)
+        loop.train_step(stage, number)
     alike = distributed.all_gather([value.numpy().tobytes() for value in stage.module.state_dict().values()])
     assert all(one == alike[0] for one in alike), "the processes have not the same weights"
 
@@ -128,7 +116,6 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
         scores = evaluate_low_shot(model, features, spec, chunk=31)
         exact |= {f"low-shot {shot} {name}": score.per_task for name, score in scores.items()}
         exact[f"prior {shot}"] = np.array(choose_prior(model, features, spec, chunk=31))
-    exact |= {f"in {parts} parts": trained_in_parts(parts) for parts in (1, 2, 6)}
 
     free = trained(tasks, freeze=False, steps=1).backbone.blocks[0][1]  # type: ignore[union-attr, index]
     close = {
@@ -147,4 +134,4 @@ if __name__ == "__main__":
         if distributed.is_main_process():
             np.savez(runs / "exact.npz", **exact)
             np.savez(runs / "close.npz", **close)
-        print(execute(parse_recipe(PRETRAIN), "pretrain", runs / "pre", resume=True).mean)
+        print(execute(parse_recipe(PRETRAIN), "pretrain", runs / "pre").mean)

@@ -15,7 +15,6 @@ from fewset.training.episodic import TrainConfig
 from fewset.training.features import FeatureTraining
 from fewset.training.loop import fit
 from fewset.training.optimiser import OptimiserConfig
-from fewset.training.step_parts import Part
 from tests.helpers.features import DIM, SEEN, UNSEEN, feature_model, make_table, seen_mean, transformed
 
 
@@ -111,10 +110,10 @@ def test_a_stopped_run_ends_with_the_same_weights(
         stopped = stage()
         step = stopped.step
 
-        def killed(number: int, part: Part, stop: int = stop, step=step) -> loop.Step:  # type: ignore[no-untyped-def]
+        def killed(number: int, stop: int = stop, step=step) -> loop.Step:  # type: ignore[no-untyped-def]
             if number == stop:
                 raise KeyboardInterrupt
-            result: loop.Step = step(number, part)
+            result: loop.Step = step(number)
             return result
 
         stopped.step = killed  # type: ignore[method-assign]

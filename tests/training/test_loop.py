@@ -18,9 +18,8 @@ from fewset.experiments.recipes import parse_recipe
 from fewset.tasks.scores import Score
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
-from fewset.training.loop import Step, fit
+from fewset.training.loop import PerStep, Step, fit
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
-from fewset.training.step_parts import WHOLE, Part, PerStep
 
 EPOCHS, STEPS = 3, 5
 
@@ -40,7 +39,7 @@ class Scripted:
         self.optimiser = build_optimiser(self.optimiser_config, self.model.parameters(), ())
         self.steps = 0
 
-    def step(self, number: int, part: Part = WHOLE) -> Step:  # noqa: ARG002
+    def step(self, number: int) -> Step:
         self.steps += 1
         return Step(self.script.get(number, 1.0) * self.model.weight.sum(), torch.tensor(0.5))
 
@@ -85,8 +84,8 @@ def test_weights_that_are_no_numbers_are_never_kept(
     stage = Scripted({})
     step = stage.step
 
-    def with_bad_gradient(number: int, part: Part) -> Step:
-        loss, accuracy = step(number, part)
+    def with_bad_gradient(number: int) -> Step:
+        loss, accuracy = step(number)
         if number == last:
             loss.register_hook(lambda gradient: gradient * nan)
         return Step(loss, accuracy)

@@ -177,7 +177,7 @@ def _accuracies(
     begin, end = distributed.shard(spec.tasks, 1)  # several processes: each a part of them
     with evaluating(model) as model, progress("low-shot trials", end - begin) as advance:
         seen_means = _seen_means(model, table, seen, chunk)
-        for trial in range(begin, end):
+        for trial, _ in distributed.own_chunks(spec.tasks, 1):
             shots = table.draw(unseen, spec.shot, mix(spec.seed, trial))
             unseen_means = _shot_means(model, table, shots, chunk)
             accuracies[trial] = _score(
