@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fewset.core.errors import UserError
 from fewset.models.backbones import Channels, MapBackbone, register_backbone
 from fewset.models.layers.dropblock import DropBlock
 from fewset.models.layers.pooling import GlobalAverage
@@ -48,6 +49,7 @@ class ResNet12(MapBackbone):
     leaves out evaluation and is part of the weights. Modules are named as in the published checkpoints.
     """
 
+    widths = 64, 160, 320, 640
     least_size = 16
     training_steps: Tensor
 
@@ -55,11 +57,12 @@ class ResNet12(MapBackbone):
         self, input_size: int = 84, mean: Channels = MEAN, std: Channels = STD, drop_rate: float = 0.1
     ) -> None:
         super().__init__()
-        self.dim, self.input_size, self.mean, self.std = 640, input_size, mean, std
-        self.layer1 = nn.Sequential(_Block(3, 64))
-        self.layer2 = nn.Sequential(_Block(64, 160))
-        self.layer3 = nn.Sequential(_Block(160, 320))
-        self.layer4 = nn.Sequential(_Block(320, 640))
+        first, second, third, last = self.widths
+        self.dim, self.input_size, self.mean, self.std = last, input_size, mean, std
+        self.layer1 = nn.Sequential(_Block(3, first))
+        self.layer2 = nn.Sequential(_Block(first, second))
+        self.layer3 = nn.Sequential(_Block(second, third))
+        self.layer4 = nn.Sequential(_Block(third, last))
         self.dropout = nn.Dropout(drop_rate)
         self.drop_block = DropBlock(DROP_BLOCK_SIZE)
         self.pool = GlobalAverage()
@@ -77,3 +80,10 @@ class ResNet12(MapBackbone):
         features = self.drop_block(self.layer3(features), block_rate)
         left: Tensor = self.drop_block(self.layer4(features), block_rate)
         return left
+
+    def cut(self, blocks: int) -> tuple[nn.Module, nn.Module]:
+        """The first blocks, and the others, which make the maps of their output; both without dropout."""
+        layers = nn.Sequential(self.layer1, self.layer2, self.layer3, self.layer4)
+        if not 0 < blocks < len(layers):
+            raise UserError(f"got {blocks} blocks, expected 1 to {len(layers) - 1}")
+        return layers[:blocks], layers[blocks:]
