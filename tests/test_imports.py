@@ -36,7 +36,6 @@ ONLY_IN = {
     "typer": {"cli"},
     "click": {"cli"},
     "mlflow": {"experiments"},
-    "numba": {"compute"},
     "tensorboard": {"experiments"},
     "wandb": {"experiments"},
 }

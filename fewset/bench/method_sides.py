@@ -16,9 +16,8 @@ from torch import Tensor
 from fewset.bench.photo_sides import SEED
 from fewset.bench.workers import Repetition
 from fewset.compute.devices import pick_device
-from fewset.evaluation.deciding import task_accuracy
 from fewset.evaluation.embedding import evaluating
-from fewset.evaluation.scoring import load_loops, score_tasks
+from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.models.about import about_of
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.features import FeatureInput
@@ -65,7 +64,6 @@ class ManyTasks(MethodSide):
         super().__init__(head, dim, device, **spec)
         self.index = ClassIndex(np.repeat(np.arange(CLASSES), ITEMS))
         self.warm = False
-        load_loops(self.spec.tasks)
 
     def __call__(self) -> Repetition:
         tasks = self.spec.tasks if self.warm else min(_WARM_UP, self.spec.tasks)

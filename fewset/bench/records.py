@@ -33,9 +33,8 @@ fewset sets up its process for a CPU (`fewset.compute.machine.tune`; `FEWSET_TUN
 - There is one thread for each physical core that the process may use, according to its affinity and its
   control group. `OMP_NUM_THREADS` chooses another number.
 
-Where numba is named below a table, `fewset[fast]` was installed: 10,000 tasks and more are drawn and scored
-by compiled loops, with the same results. `fewset bench` loads these loops before the time that counts, which
-takes about a second, and a few more the first time on a machine.
+Where numba is named below a table, an earlier version drew and scored 10,000 tasks and more by compiled
+loops.
 """
 
 

@@ -26,9 +26,8 @@ from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
 from fewset.data.images.importing import import_set
 from fewset.data.images.store import ImageSet, Selection, open_set
-from fewset.evaluation.deciding import task_accuracy
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.scoring import score_tasks
+from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import load

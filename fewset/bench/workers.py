@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -125,14 +124,7 @@ def _answers() -> Iterator[dict[str, Any]]:
     side = SIDES[first["side"]](**first["options"])
     for _ in sys.stdin:
         yield side()
-    yield {"peak_memory": peak_memory(), "machine": {**describe(), "numba": _compiler()}}
-
-
-def _compiler() -> str:
-    """The version of what compiles loops where it is installed, else "none"."""
-    with suppress(PackageNotFoundError):
-        return version("numba")
-    return "none"
+    yield {"peak_memory": peak_memory(), "machine": describe()}
 
 
 if __name__ == "__main__":

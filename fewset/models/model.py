@@ -12,7 +12,6 @@ from fewset.models.about import about_of
 from fewset.models.backbones import MapBackbone
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.folding import fold
-from fewset.models.linear_form import LinearForm, linear_form_of
 from fewset.models.task_model import Capabilities, TaskModel, taken_by
 from fewset.tasks.episode import class_major_labels, prototypes
 
@@ -256,21 +255,6 @@ class FewShotModel(TaskModel):
         query = self.adapt_queries(support, query, mask)
         logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
         return logits
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], context: Float[Tensor, "T C D"] | None = None
-    ) -> LinearForm | None:
-        """What decides as the logits do, in less time, where the decisions of the head are linear in a query.
-
-        In the transductive setting the `context` is to be given. None where the head has no such form, or
-        has none for these shots.
-        """
-        form = linear_form_of(self.head)
-        if form is None or type(self).forward is not FewShotModel.forward:  # another model decides otherwise
-            return None
-        if self.capabilities.adapts_queries:  # the form is for queries as they are in the table
-            return None
-        return form(self.adapt(support, context))
 
 
 def embedding_model(model: TaskModel, purpose: str, *, or_maps: bool = False) -> FewShotModel:

@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fewset.core.errors import refuse_unknown
-from fewset.models.linear_form import LinearForm, nearest, without_offset
 
 Similarity = Callable[[Tensor, Tensor], Tensor]
 
@@ -39,24 +38,11 @@ def one_sided_cosine(query: Float[Tensor, "T M D"], items: Float[Tensor, "T S D"
     return query @ F.normalize(items, dim=-1).mT
 
 
-def directions(items: Float[Tensor, "T N D"]) -> LinearForm:
-    """Of the cosine: the length of a query is the same for all items."""
-    return without_offset(F.normalize(items, dim=-1))
-
-
 SIMILARITIES: dict[str, Similarity] = {
     "euclidean": negative_squared_euclidean,
     "cosine": cosine,
     "one-sided-cosine": one_sided_cosine,
 }
-
-
-LINEAR_FORMS: dict[Similarity, Callable[[Tensor], LinearForm]] = {
-    negative_squared_euclidean: nearest,
-    cosine: directions,
-    one_sided_cosine: directions,
-}
-"""What ranks the items of a query as a similarity does, as a linear form of the query."""
 
 
 def find_similarity(name: str) -> Similarity:

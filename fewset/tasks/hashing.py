@@ -6,12 +6,12 @@ from jaxtyping import UInt64
 from fewset.core.errors import UserError
 
 _SEEDS = 2**63
-START, FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
-FINALISER = tuple(
+_START, _FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
+_FINALISER = tuple(
     (np.uint64(shift), np.uint64(factor))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 )  # of SplitMix64: shift, then multiply; and a last shift
-LAST_SHIFT = np.uint64(31)
+_LAST_SHIFT = np.uint64(31)
 
 
 def check_seed(seed: int) -> int:
@@ -35,13 +35,13 @@ def mix(*parts: int) -> int:
 
 def hash_keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:
     """A hash of the parts, broadcast against each other (the finaliser of SplitMix64 after each part)."""
-    state = np.asarray(START)
+    state = np.asarray(_START)
     with np.errstate(over="ignore"):
         for part in parts:
-            state = np.asarray(state + np.asarray(part).astype(np.uint64) * FACTOR)
+            state = np.asarray(state + np.asarray(part).astype(np.uint64) * _FACTOR)
             shifted = np.empty_like(state)  # one for all shifts: what is in the cache stays there
-            for shift, factor in FINALISER:
+            for shift, factor in _FINALISER:
                 state ^= np.right_shift(state, shift, out=shifted)
                 state *= factor
-            state ^= np.right_shift(state, LAST_SHIFT, out=shifted)
+            state ^= np.right_shift(state, _LAST_SHIFT, out=shifted)
     return state

@@ -169,21 +169,9 @@ class ClassIndex:
         return bool((self.spare(shot, query) >= 0).all())
 
 
-def sample_tasks(
-    index: ClassIndex, spec: TaskSpec, first: int, last: int, compiled: bool = False
-) -> Int[np.ndarray, "T N KQ"]:
-    """The rows of tasks `first` to `last` (excluded): shots first, then queries, class by class.
-
-    With `compiled` loops (`fewset.compute.compiling.pays`) they are the same, in less time.
-    """
+def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
+    """The rows of tasks `first` to `last` (excluded): shots first, then queries, class by class."""
     index.check(spec.way, spec.shot, spec.query)
-    if compiled and not (index.two_roles or index.mixed or spec.related):
-        from fewset.tasks.drawing_loop import MOST, draw_tasks
-
-        if max(spec.way, spec.shot + spec.query) <= MOST:
-            drawn = np.empty((last - first, spec.way, spec.shot + spec.query), dtype=np.int64)
-            draw_tasks(spec.seed, first, index.rows, index.shots, drawn)
-            return drawn
     some = max(1, _KEYS // (spec.way * index.rows.shape[1]))
     starts = range(first, max(last, first + 1), some)
     return np.concatenate([_draw(index, spec, start, min(start + some, last)) for start in starts])

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from fewset.compute.devices import Precision
 from fewset.core.errors import UserError
 from fewset.data.images.augmentation import AREA, Area, draw_rotations, rotate
-from fewset.evaluation.deciding import task_accuracy
 from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.evaluation.scoring import score_tasks
+from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.similarity import Similarity

@@ -140,33 +140,6 @@ def test_pixels_are_scored_as_they_are() -> None:
         evaluate(model, pixels[:, 1:], labels, spec)
 
 
-def test_tasks_are_scored_by_a_linear_form_where_it_is_exact() -> None:
-    """Far from 0 it would lose what tells the classes apart, so the logits themselves decide."""
-    features, labels = table()
-    near, far = (features.float() + offset for offset in (0.0, 2.0**12))
-    model, asked = model_with("identity").float(), []
-    model.head.linear_form = lambda *given: asked.append(1) or PrototypeHead.linear_form(model.head, *given)
-    scores = [evaluate(model, each, labels, SPEC) for each in (near, far)]
-    assert len(asked) == 1
-    exact = evaluate(model.double(), far.double(), labels, SPEC)
-    np.testing.assert_array_equal(scores[1].per_task, exact.per_task)
-    np.testing.assert_array_equal(scores[0].per_task, evaluate(model, near.double(), labels, SPEC).per_task)
-
-
-@pytest.mark.parametrize("head", ["prototype", "identity"])
-def test_a_model_with_its_own_decision_is_not_scored_by_the_form_of_its_head(head: str) -> None:
-    class Third(FewShotModel):
-        def forward(self, support: torch.Tensor, query: torch.Tensor, *_: object) -> torch.Tensor:
-            logits = torch.zeros(*query.shape[:2], support.shape[1])
-            logits[..., 2] = 1
-            return logits
-
-    features, labels = table()
-    plain = model_with("identity")
-    model = Third(plain.backbone, plain.adapter, plain.head if head == "prototype" else torch.nn.Identity())
-    np.testing.assert_allclose(evaluate(model, features, labels, SPEC).per_task, 1 / 3)
-
-
 def on_maps() -> tuple[FewShotModel, torch.Tensor, np.ndarray]:
     """A model with a head on maps, and a table of maps in half precision."""
     torch.manual_seed(0)
@@ -206,8 +179,6 @@ def test_features_whose_distances_overflow_are_rejected(scale: float) -> None:
 
 @pytest.mark.parametrize("similarity", ["euclidean", "cosine"])
 def test_logits_that_are_not_finite_are_rejected(similarity: str) -> None:
-    """By the linear form of a model that has one, and by its logits."""
-
     class Overflowing(nn.Module):
         adapts = True
 
@@ -216,9 +187,6 @@ def test_logits_that_are_not_finite_are_rejected(similarity: str) -> None:
 
     features, labels = table()
     model = FewShotModel(Nothing(), Overflowing(), PrototypeHead(features.shape[1], similarity))
-    with pytest.raises(UserError, match="logits of some tasks are not finite"):
-        evaluate(model, features, labels, SPEC)
-    model.head.linear_form = lambda *_: None
     with pytest.raises(UserError, match="logits of some tasks are not finite"):
         evaluate(model, features, labels, SPEC)
 

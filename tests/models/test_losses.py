@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.evaluation.deciding import task_accuracy
+from fewset.evaluation.scoring import task_accuracy
 from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.identity import Identity
 from fewset.models.heads.prototype import PrototypeHead

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from fewset.models.similarity import (
-    LINEAR_FORMS,
     SIMILARITIES,
     cosine,
     negative_squared_euclidean,
@@ -76,10 +75,3 @@ def test_distances_far_from_the_origin_are_exact():
     query, items = (values.float() + 100 for values in inputs())
     exact = naive(lambda q, p: -sum((x - y) ** 2 for x, y in zip(q, p, strict=True)), query, items)
     np.testing.assert_allclose(negative_squared_euclidean(query, items).numpy(), exact, rtol=1e-5)
-
-
-@pytest.mark.parametrize("similarity", LINEAR_FORMS, ids=lambda similarity: similarity.__name__)
-def test_a_linear_form_ranks_the_items_as_its_similarity_does(similarity) -> None:
-    query, items = inputs()
-    scores, expected = LINEAR_FORMS[similarity](items).scores(query), similarity(query, items)
-    assert torch.equal(scores.argsort(dim=-1), expected.argsort(dim=-1))

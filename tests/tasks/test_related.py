@@ -25,7 +25,7 @@ def test_a_task_is_of_one_group_and_every_class_comes_up() -> None:
 
 def test_a_task_depends_on_the_seed_and_its_number_alone() -> None:
     index, spec = ClassIndex(LABELS, nearest=NEAREST), TaskSpec(way=3, query=2, tasks=50, seed=7, related=4)
-    whole = sample_tasks(index, spec, 0, 50, compiled=True)
+    whole = sample_tasks(index, spec, 0, 50)
     parts = [sample_tasks(index, spec, number, number + 1) for number in range(50)]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
 

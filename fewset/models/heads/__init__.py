@@ -10,9 +10,6 @@ The class attribute `about` says in a line what the head is, whose it is and wha
 (`fewset.models.about`): heads that look at single shots want `average="post"`, for instance. One with
 `equivariant = False` says that it depends on the order of the classes.
 
-A head whose decisions are linear in the query says so by a method `linear_form(support, mask)`, which gives a
-`LinearForm`, or None where there is none for this support. Tasks are scored by it, in less time.
-
 A head that takes something from the training features without a gradient has a method `fit(features)`
 (`FittedHead`), to be called once before use; what it learns is part of the state dict.
 

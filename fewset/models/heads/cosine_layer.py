@@ -8,7 +8,6 @@ from torch import Tensor
 from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.linear_form import LinearForm, without_offset
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import cosine
 
@@ -70,15 +69,6 @@ class CosineLayerHead(SimilarityHead):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return F.normalize(query, dim=-1) @ self._weights(support, mask) / self.temperature
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm:
-        return without_offset(self._weights(support, mask).mT)
-
-    def _weights(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
-    ) -> Float[Tensor, "T D N"]:
         rows, members = support_rows(support, mask)
-        return cosine_layer(F.normalize(rows, dim=-1), members, self.temperature, self.rate, self.steps)
+        weights = cosine_layer(F.normalize(rows, dim=-1), members, self.temperature, self.rate, self.steps)
+        return F.normalize(query, dim=-1) @ weights / self.temperature

@@ -1,7 +1,5 @@
 """Linear discriminant analysis with a shrunken covariance."""
 
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -9,32 +7,17 @@ from torch import Tensor
 from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.linear_form import LinearForm
 from fewset.models.regression import cholesky, class_means, row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
 
 
-class Discriminants(NamedTuple):
-    """The weights Σ⁻¹μ of every class mean μ, and the means; these as seen from the `middle` of them all."""
-
-    weights: Float[Tensor, "T D N"]
-    means: Float[Tensor, "T D N"]
-    middle: Float[Tensor, "T 1 D"]
-
-    def logits(self, query: Float[Tensor, "T M D"]) -> Float[Tensor, "T M N"]:
-        """μᵀΣ⁻¹q - μᵀΣ⁻¹μ / 2, of queries that are seen from the middle, too."""
-        halves = (self.means * self.weights).sum(dim=1, keepdim=True) / 2
-        return (query - self.middle) @ self.weights - halves
-
-    def linear_form(self) -> LinearForm:
-        """Of queries as they are."""
-        return LinearForm(self.weights.mT, ((self.middle.mT + self.means / 2) * self.weights).sum(dim=1))
-
-
-def discriminants(
-    rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"], shrinkage: float
-) -> Discriminants:
-    """What tells the classes of shots apart.
+def discriminant_logits(
+    rows: Float[Tensor, "T S D"],
+    members: Float[Tensor, "T S N"],
+    query: Float[Tensor, "T M D"],
+    shrinkage: float,
+) -> Float[Tensor, "T M N"]:
+    """μᵀΣ⁻¹q - μᵀΣ⁻¹μ / 2 for every query q and class mean μ, with the middle of the means as the origin.
 
     Σ = (1 - shrinkage) S + shrinkage v I, where S is the covariance within the classes and v the mean
     variance of the shots around that mean. Σ is inverted in as many dimensions as there are shots.
@@ -49,8 +32,8 @@ def discriminants(
     centred = (means - middle).mT
     identity = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
     factor = cholesky(within @ within.mT + floor * identity)
-    solved = (centred - within.mT @ torch.cholesky_solve(within @ centred, factor)) / floor
-    return Discriminants(solved, centred, middle)
+    weights = (centred - within.mT @ torch.cholesky_solve(within @ centred, factor)) / floor
+    return (query - middle) @ weights - (centred * weights).sum(dim=1, keepdim=True) / 2
 
 
 @register_head("lda")
@@ -82,9 +65,5 @@ class LdaHead(SimilarityHead):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return discriminants(*support_rows(support, mask), self.shrinkage).logits(query) / self.temperature
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm:
-        return discriminants(*support_rows(support, mask), self.shrinkage).linear_form()
+        rows, members = support_rows(support, mask)
+        return discriminant_logits(rows, members, query, self.shrinkage) / self.temperature

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import register_head
-from fewset.models.linear_form import LinearForm, without_offset
 from fewset.models.regression import support_rows
 from fewset.models.similarity import cosine
 
@@ -83,11 +82,6 @@ class LeoHead(nn.Module):
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
         return self.length * F.normalize(query, dim=-1) @ self._weights(support, mask).mT
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm:
-        return without_offset(self._weights(support, mask))
 
     def _weights(
         self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None

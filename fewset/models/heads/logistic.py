@@ -7,7 +7,6 @@ from torch import Tensor
 from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.linear_form import LinearForm, with_intercept
 from fewset.models.regression import logistic_regression, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -51,16 +50,8 @@ class LogisticRegressionHead(SimilarityHead):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return with_ones(query, self.intercept) @ self._weights(support, mask) / self.temperature
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm:
-        return with_intercept(self._weights(support, mask), self.intercept)
-
-    def _weights(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
-    ) -> Float[Tensor, "T more N"]:
         rows, members = support_rows(support, mask)
         inverse_strength = torch.as_tensor(self.inverse_strength, dtype=rows.dtype, device=rows.device)
-        return logistic_regression(with_ones(rows, self.intercept), members, inverse_strength, self.steps)
+        rows = with_ones(rows, self.intercept)
+        weights = logistic_regression(rows, members, inverse_strength, self.steps)
+        return with_ones(query, self.intercept) @ weights / self.temperature

@@ -1,14 +1,12 @@
 """Matching Network's head: attention to every shot."""
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.linear_form import LinearForm, without_offset
-from fewset.models.similarity import cosine, directions, one_sided_cosine
+from fewset.models.similarity import cosine, one_sided_cosine
 
 
 @register_head("matching")
@@ -43,13 +41,3 @@ class MatchingHead(SimilarityHead):
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(1), 0.0 if self.as_published else -torch.inf)
         return scores.sum(dim=-1) if self.as_published else scores.logsumexp(dim=-1).log_softmax(dim=-1)
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm | None:
-        if self.as_published:
-            shots = F.normalize(
-                support if mask is None else support.masked_fill(~mask.unsqueeze(-1), 0), dim=-1
-            )
-            return without_offset(shots.sum(dim=2))
-        return directions(support.squeeze(2)) if support.shape[2] == 1 else None

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.linear_form import LinearForm, without_offset
 from fewset.models.similarity import cosine
 from fewset.tasks.episode import prototypes
 
@@ -41,16 +40,6 @@ class PfaHead(SimilarityHead):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return F.normalize(query, dim=-1) @ self._weights(support, mask).mT / self.temperature
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm:
-        return without_offset(self._weights(support, mask))
-
-    def _weights(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
-    ) -> Float[Tensor, "T N D"]:
         activations = prototypes(F.normalize(support, dim=-1), mask)
         weights: Tensor = activations + self.predictor(activations)
-        return weights
+        return F.normalize(query, dim=-1) @ weights.mT / self.temperature

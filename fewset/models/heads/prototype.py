@@ -5,8 +5,7 @@ from torch import Tensor
 
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.linear_form import LinearForm
-from fewset.models.similarity import LINEAR_FORMS, find_similarity
+from fewset.models.similarity import find_similarity
 from fewset.tasks.episode import prototypes
 
 
@@ -26,9 +25,3 @@ class PrototypeHead(SimilarityHead):
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
         return self.similarity(query, prototypes(support, mask)) / self.temperature
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm | None:
-        form = LINEAR_FORMS.get(self.similarity)
-        return None if form is None else form(prototypes(support, mask))

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import register_head
-from fewset.models.linear_form import LinearForm, with_intercept
 from fewset.models.regression import ridge, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -44,15 +43,7 @@ class RidgeRegressionHead(nn.Module):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return self.scale * (with_ones(query, self.intercept) @ self._weights(support, mask))
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm:
-        return with_intercept(self.scale * self._weights(support, mask), self.intercept)
-
-    def _weights(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
-    ) -> Float[Tensor, "T more N"]:
         rows, members = support_rows(support, mask)
-        return ridge(with_ones(rows, self.intercept), members, self.log_strength.exp().expand(len(rows)))
+        strength = self.log_strength.exp().expand(len(rows))
+        weights = ridge(with_ones(rows, self.intercept), members, strength)
+        return self.scale * (with_ones(query, self.intercept) @ weights)

@@ -6,7 +6,6 @@ from torch import Tensor
 from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.layers.transform import transformed, unset_mean
-from fewset.models.linear_form import LinearForm, nearest
 from fewset.models.similarity import negative_squared_euclidean
 from fewset.tasks.episode import prototypes
 
@@ -46,13 +45,6 @@ class SimpleShotHead(SimilarityHead):
     ) -> Float[Tensor, "T M N"]:
         centroids = prototypes(self._transformed(support), mask)
         return self.similarity(self._transformed(query), centroids) / self.temperature
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm | None:
-        if self.transform != "none":  # then the queries themselves are changed
-            return None
-        return nearest(prototypes(support, mask))
 
     def _transformed(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         remedy = "call head.fit(features of the training split)"

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from fewset.core.errors import UserError
 from fewset.models.about import About
 from fewset.models.heads import register_head
-from fewset.models.linear_form import LinearForm, without_offset
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -84,14 +83,5 @@ class SvmHead(nn.Module):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return self.scale * (query @ self._weights(support, mask))
-
-    def linear_form(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
-    ) -> LinearForm:
-        return without_offset(self.scale * self._weights(support, mask).mT)
-
-    def _weights(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
-    ) -> Float[Tensor, "T D N"]:
-        return svm_weights(*support_rows(support, mask), self.penalty, self.steps)
+        weights = svm_weights(*support_rows(support, mask), self.penalty, self.steps)
+        return self.scale * (query @ weights)

@@ -224,26 +224,3 @@ def test_temperature_flattens_the_probabilities(name, options):
 def test_refuses_a_temperature_that_is_not_positive(name, options, temperature):
     with pytest.raises(UserError, match=r"temperature is .* expected a number above 0"):
         HEADS[name](DIM, **options, temperature=temperature)
-
-
-NOT_ALWAYS_LINEAR: list[Variant] = [
-    ("matching", {}),  # with several shots
-    ("simple_shot", {"transform": "l2n"}),
-    ("simple_shot", {"transform": "cl2n"}),
-]
-
-
-@parametrize([(name, options) for name, options in VARIANTS if hasattr(HEADS[name], "linear_form")])
-@pytest.mark.parametrize(
-    ("shot", "mask"), [(SHOT, None), (SHOT, uneven_mask()), (1, None)], ids=["even", "uneven", "one shot"]
-)
-def test_its_linear_form_ranks_as_its_logits_do(name, options, shot, mask):
-    head, (support, query) = build(name, options), inputs_of(name, WAY, shot, QUERIES)
-    if mask is not None:
-        support = support.masked_fill(~mask.unsqueeze(-1), math.nan)  # what does not count is not looked at
-    form = head.linear_form(support, mask)
-    if form is None:
-        assert (name, options) in NOT_ALWAYS_LINEAR
-        return
-    assert form.weights.shape == (TASKS, WAY, DIM)
-    assert torch.equal(form.scores(query).argsort(dim=-1), head(support, query, mask).argsort(dim=-1))

@@ -50,13 +50,3 @@ def test_as_published_equals_the_authors_arithmetic(mask):
         return queries @ support.T @ one_hot / 16.0
 
     assert_equals_the_loop(MatchingHead(DIM, temperature=16.0, as_published=True), naive, mask)
-
-
-def test_one_shot_a_class_makes_the_decision_linear() -> None:
-    support, query = inputs(shot=1)
-    head = MatchingHead(DIM)
-    form = head.linear_form(support)
-    assert form is not None
-    torch.testing.assert_close(form.weights.norm(dim=-1), torch.ones(TASKS, WAY, dtype=torch.float64))
-    assert head.linear_form(inputs()[0]) is None
-    assert torch.equal(form.scores(query).argmax(-1), head(support, query).argmax(-1))
