@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test hostile lint docs fuzz kills clean
+.PHONY: demo test test-all hostile lint docs fuzz kills clean
 
 demo: $(STAMP)
 	$(BIN)/fewset demo
 
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -m "not slow and not browser"
+
+# The rest as well: browser, fuzzing, kills, several processes, long trainings.
+test-all: test
+	$(PYTEST) -m "slow or browser"
 
 # 10,000 mutated uploads to the server of the page, and their record.
 hostile: $(STAMP)

@@ -1,4 +1,4 @@
-"""A residual network for machines without a GPU: the paper's ResNet-12 with half its channels in every block."""
+"""A residual network for machines without a GPU: the paper's ResNet-12 with half its channels."""
 
 from fewset.models.backbones import register_backbone
 from fewset.models.backbones.resnet12 import ResNet12
@@ -6,6 +6,6 @@ from fewset.models.backbones.resnet12 import ResNet12
 
 @register_backbone("resnet12-half")
 class ResNet12Half(ResNet12):
-    """3,108,928 parameters, 320-d. It is not the ResNet-12 of the paper, whose results it does not reproduce."""
+    """3,108,928 parameters, 320-d. It is not the paper's network; its figures are not the paper's."""
 
     widths = 32, 80, 160, 320
