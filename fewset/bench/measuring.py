@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fewset.bench.workers import Repetition, Worker, take_turns
+from fewset.bench.workers import Repetition, Side, Worker, take_turns
 from fewset.compute.devices import device_name, pick_device
 from fewset.data.images.store import open_set
 from fewset.experiments.evaluate import command_line
@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measuring:
-    """How a part is measured. `plugins` are files of one's own, which the processes that measure load."""
+    """How a part is measured. The processes that measure load the `plugins`."""
 
     repetitions: int = 5
     device: str = "auto"
@@ -26,16 +26,16 @@ class Measuring:
 
 
 def measure_sides(
-    setup: Measuring, sides: dict[str, tuple[str, dict[str, Any], bool]], threads: int | None = None
+    setup: Measuring, sides: dict[str, Side], threads: int | None = None
 ) -> tuple[list[list[Repetition]], Record]:
     """The repetitions of each side, and the beginning of the record: sides, machine, command."""
-    for _, options, _ in sides.values():
-        if "data" in options:
-            open_set(options["data"])  # made before the workers would make it all at once
+    for side in sides.values():
+        if "data" in side.options:
+            open_set(side.options["data"])  # made before the workers would all make it at once
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(Worker(side, options, tuned=tuned, plugins=setup.plugins, threads=threads))
-            for side, options, tuned in sides.values()
+            stack.enter_context(Worker(side, plugins=setup.plugins, threads=threads))
+            for side in sides.values()
         ]
         measured = take_turns(workers, setup.repetitions)
         ends = [worker.finish() for worker in workers]
@@ -70,3 +70,11 @@ def median_of(repetitions: Sequence[Repetition], key: str = "seconds") -> float:
 def ratio_of(what: str, values: Sequence[float]) -> dict[str, Any]:
     """A ratio of two sides as a record has it, with its range over the repetitions."""
     return {"what": what, "median": median(values), "low": min(values), "high": max(values)}
+
+
+def time_ratio(
+    what: str, slow: Sequence[Repetition], fast: Sequence[Repetition], share: float = 1
+) -> dict[str, Any]:
+    """The ratio of the seconds of two sides; `share` extrapolates those of the slow one."""
+    pairs = zip(slow, fast, strict=True)
+    return ratio_of(what, [share * one["seconds"] / other["seconds"] for one, other in pairs])

@@ -7,30 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from fewset.bench.measuring import Measuring, Record, measure_sides, median_of, ratio_of
-from fewset.bench.workers import Repetition
+from fewset.bench.measuring import Measuring, Record, measure_sides, median_of, ratio_of, time_ratio
+from fewset.bench.photo_sides import Fit, Rows
+from fewset.bench.sides import EmbeddedSplit, Import, Input, Published, Training
+from fewset.bench.table_sides import PlainTable, TableScoring
+from fewset.bench.workers import Repetition, Side
 from fewset.compute.devices import pick_device
-from fewset.core.errors import UserError, refuse_unknown
-from fewset.core.extras import import_extra, imports
+from fewset.core.errors import UserError
+from fewset.core.extras import imports
 from fewset.encoders import DEFAULT
-from fewset.models.about import about_of
-from fewset.models.heads import HEADS
 
-TABLES = (64, 640)  # numbers in a row: those of the ConvNet and of ResNet-12
+TABLES = (64, 640)  # dimensions of the ConvNet and of ResNet-12
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
-ITERATIVE = (
-    "cosine_layer",
-    "laplacian_shot",
-    "leo",
-    "logistic",
-    "pmn",
-    "pt_map",
-    "semi_prototype",
-    "svm",
-    "tim",
-)
-LARGE = ("ridge", "pt_map", "tim", "laplacian_shot")
-"""The heads that are timed with larger rows, too."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +69,15 @@ def bench_evaluate(
     (engine, published), record = measure_sides(
         setup,
         {
-            "this engine": ("engine", options, True),
-            "published way": ("published", {**options, "each": published_tasks}, False),
+            "this engine": Side(EmbeddedSplit, options),
+            "published way": Side(Published, {**options, "each": published_tasks}, tuned=False),
         },
     )
     share = tasks / published_tasks
     record["part"] = "evaluate"
     record["options"] = {**options, "published_tasks": published_tasks, "plain_tasks": plain_tasks}
     record["ratios"] = [
-        ratio_of(
-            f"published way / this engine, {tasks:,} tasks",
-            [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(engine, published, strict=True)],
-        ),
+        time_ratio(f"published way / this engine, {tasks:,} tasks", published, engine, share),
         ratio_of(
             "the same, without decoding",
             [
@@ -123,22 +108,19 @@ def bench_evaluate(
 
 def _bench_tables(setup: Measuring, tasks: int, plain_tasks: int, **sizes: int) -> Record:
     """`fewset.evaluate` on tables of embeddings against a plain loop over tasks, one thread each."""
-    sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
+    sides: dict[str, Side] = {}
     for dim in TABLES:
-        sides[f"fewset.evaluate, {dim} numbers"] = ("table", {"dim": dim, "each": tasks, **sizes}, True)
+        sides[f"fewset.evaluate, {dim} dimensions"] = Side(TableScoring, {"dim": dim, "each": tasks, **sizes})
         plain = {"dim": dim, "each": plain_tasks, **sizes}
-        sides[f"plain loop over tasks, {dim} numbers"] = ("plain table", plain, False)
+        sides[f"plain loop over tasks, {dim} dimensions"] = Side(PlainTable, plain, tuned=False)
     measured, record = measure_sides(setup, sides, threads=1)
     record["ratios"], record["facts"] = [], []
     for dim, ours, theirs in zip(TABLES, measured[::2], measured[1::2], strict=True):
-        share = tasks / plain_tasks
-        ratios = [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(ours, theirs, strict=True)]
-        record["ratios"].append(
-            ratio_of(f"plain loop over tasks / fewset.evaluate, {dim} numbers, one thread", ratios)
-        )
+        what = f"plain loop over tasks / fewset.evaluate, {dim} dimensions, one thread"
+        record["ratios"].append(time_ratio(what, theirs, ours, tasks / plain_tasks))
         means = [fmean(one[0]["accuracies"]) for one in (ours, theirs)]
         record["facts"].append(
-            f"{tasks:,} tasks on a table of {dim} numbers take {median_of(ours):.2f} s with one thread "
+            f"{tasks:,} tasks on a table of {dim} dimensions take {median_of(ours):.2f} s with one thread "
             f"(accuracy {100 * means[0]:.1f} %; {100 * means[1]:.1f} % in {plain_tasks} of the plain loop)"
         )
     return record
@@ -147,20 +129,17 @@ def _bench_tables(setup: Measuring, tasks: int, plain_tasks: int, **sizes: int) 
 def bench_train(setup: ModelMeasuring, *, batch: int = 128, steps: int = 1) -> Record:
     """A step of pre-training and one of meta-training, against the plain default of PyTorch."""
     options = {**setup.options, "batch": batch, "steps": steps}
-    sides: dict[str, tuple[str, dict[str, Any], bool]] = {}
+    sides: dict[str, Side] = {}
     names = {"pretrain": "pre-training", "train": "meta-training"}
     for kind, name in names.items():
         stage = {**options, "kind": kind, **(META_TRAINING if kind == "train" else {})}
-        sides[f"{name}, this engine"] = ("training", {**stage, "plain": False}, True)
-        sides[f"{name}, plain default"] = ("training", {**stage, "plain": True}, False)
+        sides[f"{name}, this engine"] = Side(Training, {**stage, "plain": False})
+        sides[f"{name}, plain default"] = Side(Training, {**stage, "plain": True}, tuned=False)
     measured, record = measure_sides(setup, sides)
     record["part"], record["options"] = "train", options
     record["ratios"] = [
-        ratio_of(
-            f"{name}, plain default / this engine",
-            [slow["seconds"] / fast["seconds"] for fast, slow in zip(*pair, strict=True)],
-        )
-        for name, pair in zip(names.values(), (measured[:2], measured[2:]), strict=True)
+        time_ratio(f"{name}, plain default / this engine", slow, fast)
+        for name, (fast, slow) in zip(names.values(), (measured[:2], measured[2:]), strict=True)
     ]
     record["facts"] = []
     return record
@@ -173,11 +152,11 @@ def bench_data(setup: ModelMeasuring, *, batch: int = 128, steps: int = 1, image
     (inputs, steps_taken), record = measure_sides(
         setup,
         {
-            "input path of pre-training": ("input", options, True),
-            "step of pre-training, with its input": ("training", training, True),
+            "input path of pre-training": Side(Input, options),
+            "step of pre-training, with its input": Side(Training, training),
         },
     )
-    _, imported = measure_sides(setup, {"import of JPEG files": ("import", {"images": images}, True)})
+    _, imported = measure_sides(setup, {"import of JPEG files": Side(Import, {"images": images})})
     record["sides"] += imported["sides"]
     record["part"], record["options"] = "data", {**options, "images": images}
     record["ratios"] = [
@@ -207,7 +186,7 @@ def bench_classify(
     rows, record = measure_sides(
         setup,
         {
-            name: ("rows", {"engine": engine, "device": str(device), "images": images}, engine in engines)
+            name: Side(Rows, {"engine": engine, "device": str(device), "images": images}, engine in engines)
             for engine, name in names.items()
         },
         threads=1,
@@ -215,19 +194,13 @@ def bench_classify(
     measured = dict(zip(names, rows, strict=True))
     size = {"photos": photos, "width": width, "height": height}
     (fitted,), fit = measure_sides(
-        setup, {"photos to a saved classifier": ("fit", {"device": str(device), **size}, True)}, threads=1
+        setup, {"photos to a saved classifier": Side(Fit, {"device": str(device), **size})}, threads=1
     )
     record["sides"] += fit["sides"]
     record["part"] = "classify"
     record["options"] = {"encoder": DEFAULT, "device": str(device), "images": images, **size}
     record["ratios"] = [
-        ratio_of(
-            f"images/s of {engine} / {name}",
-            [
-                slow["seconds"] / fast["seconds"]
-                for fast, slow in zip(measured[engine], measured[other], strict=True)
-            ],
-        )
+        time_ratio(f"images/s of {engine} / {name}", measured[other], measured[engine])
         for other, name in plain.items()
         for engine in engines
     ] + [
@@ -243,106 +216,6 @@ def bench_classify(
         f"network, {median_of(fitted) - embedded:.2f} s for the rest; the encoder was loaded before",
         f"rows of all sides differ by {_row_difference(measured):.0e} at most",
     ]
-    return record
-
-
-def bench_serve(
-    setup: Measuring,
-    *,
-    uploads: int = 100,
-    width: int = 4000,
-    height: int = 3000,
-    requests: int = 1000,
-    clients: int = 64,
-) -> Record:
-    """A server under load against its own encoder: all uploads at once, then many clients that ask.
-
-    The encoder by itself is given the same photos, once as files and once as pixels of its size. Each side
-    computes with all cores; those of the server are shared with its clients.
-    """
-    for module in ("fastapi", "uvicorn", "python_multipart"):
-        import_extra(module, "web")
-    device = str(pick_device(setup.device))
-    load = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
-    alone = {"device": device, "images": requests}
-    (served, *encoded), record = measure_sides(
-        setup,
-        {
-            f"answers to {clients} clients": ("serve", {"device": device, **load}, True),
-            "the encoder, the same files": ("photos", alone, True),
-            "the encoder, pixels of its size": ("rows", {**alone, "engine": "default"}, True),
-        },
-    )
-    memory = max(one["server_memory"] for one in served)
-    record["sides"][0]["peak_memory"] = memory  # of the server, not of its clients
-    record["part"], record["options"] = "serve", {"encoder": DEFAULT, "device": device, **load}
-    record["ratios"] = [
-        ratio_of(
-            f"answers/s / images/s of the encoder, {given}",
-            [own["seconds"] / one["seconds"] for one, own in zip(served, side, strict=True)],
-        )
-        for given, side in zip(("the same files", "pixels of its size"), encoded, strict=True)
-    ]
-    record["facts"] = [
-        f"{uploads} uploads at once of photos of {served[0]['upload_bytes'] / 1e6:.1f} MB take "
-        f"{median_of(served, 'upload_seconds'):.1f} s; {requests:,} questions, {clients} at a time, take "
-        f"{median_of(served):.1f} s: {median_of(served, 'median_seconds'):.2f} s each in the middle, "
-        f"{median_of(served, 'p99_seconds'):.2f} s for 99 of 100",
-        "no photo was lost, and every answer is that of `fewset predict`: probabilities differ by "
-        f"{max(one['largest_difference'] for one in served):.0e} at most",
-        f"the server took {memory / 2**20:,.0f} MiB at most, and "
-        f"{served[0]['server_memory_before'] / 2**20:,.0f} MiB before the first photo",
-        f"the page was there {served[0]['page_seconds']:.2f} s after the encoder was loaded",
-    ]
-    return record
-
-
-def bench_methods(
-    setup: Measuring,
-    *,
-    heads: Sequence[str] = (),
-    dim: int = 64,
-    large: int = 640,
-    way: int = 5,
-    shot: int = 1,
-    query: int = 15,
-    tasks: int = 10_000,
-    plain_tasks: int = 30,
-) -> Record:
-    """Every head (or these) on many tasks at once, against one task after another; a few with larger rows.
-
-    One task after another is measured on `plain_tasks` in each repetition and extrapolated to all `tasks`.
-    """
-    chosen = heads or [name for name, head in HEADS.items() if about_of(head).takes == "embeddings"]
-    for name in chosen:
-        refuse_unknown("head", name, HEADS)
-    size = {"device": str(pick_device(setup.device)), "way": way, "shot": shot, "query": query}
-    record: Record = {"sides": []}
-    ratios = []
-    for name in chosen:
-        options = {"head": name, "dim": dim, **size}
-        (many, single), measured = measure_sides(
-            setup,
-            {
-                f"{name}, this engine": ("many tasks", {**options, "tasks": tasks}, True),
-                f"{name}, one task at a time": ("one by one", {**options, "tasks": plain_tasks}, False),
-            },
-        )
-        record = {**measured, "sides": record["sides"] + measured["sides"]}
-        share = tasks / plain_tasks
-        kind = "iterative" if name in ITERATIVE else "closed form"
-        values = [share * slow["seconds"] / fast["seconds"] for fast, slow in zip(many, single, strict=True)]
-        ratios.append(ratio_of(f"{name} ({kind}), one task at a time / this engine", values))
-    facts = []
-    for name in (name for name in LARGE if name in chosen):
-        options = {"head": name, "dim": large, **size, "tasks": tasks}
-        side = {f"{name}, {large} numbers, this engine": ("many tasks", options, True)}
-        (many,), measured = measure_sides(setup, side)
-        record["sides"] = record["sides"] + measured["sides"]
-        facts.append(f"{tasks:,} tasks of {name} with rows of {large} numbers take {median_of(many):.1f} s")
-    record["part"] = "methods"
-    record["options"] = {"heads": list(chosen), "dim": dim, "large": large, **size, "tasks": tasks}
-    record["ratios"], record["facts"] = ratios, facts
     return record
 
 
@@ -383,6 +256,4 @@ PARTS: dict[str, Callable[..., Record]] = {
     "train": bench_train,
     "data": bench_data,
     "classify": bench_classify,
-    "serve": bench_serve,
-    "methods": bench_methods,
 }

@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import cycle, islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,8 +15,6 @@ from torch import Tensor
 from fewset.bench.plain_encoder import plain_encoder
 from fewset.bench.workers import Repetition
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.photos.rows import photo_rows
-from fewset.classify.photos.sources import Photo
 from fewset.compute.devices import pick_device
 from fewset.data.images.decoding import decode_photo, encode
 from fewset.encoders import DEFAULT
@@ -26,8 +22,6 @@ from fewset.encoders.efficientnet_lite import load_efficientnet_lite
 from fewset.encoders.network import NetworkEncoder
 
 SEED = 0
-NEW = (40, 640, 480)
-"""How many new photos there are, which are looked at again and again, and their pixels across and down."""
 _CLASSES = 5
 _CELLS = (15, 20)  # patches of one colour, down and across
 
@@ -55,39 +49,6 @@ def write_photographs(folder: Path, count: int, width: int, height: int) -> None
     drawn = [generator.integers(0, 256, size=(*_CELLS, 3), dtype=np.int16) for _ in range(count)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(write, range(count), drawn))
-
-
-class Photograph(NamedTuple):
-    name: str
-    label: str
-    content: bytes
-
-
-def made_photographs(count: int, width: int, height: int) -> list[Photograph]:
-    """The same, in memory."""
-    with tempfile.TemporaryDirectory() as scratch:
-        write_photographs(Path(scratch), count, width, height)
-        return [
-            Photograph(file.name, file.parent.name, file.read_bytes())
-            for file in sorted(Path(scratch).rglob("*.jpg"))
-        ]
-
-
-class Photos:
-    """JPEG files in memory to rows of features, by the encoder that users get: what `predict` does first."""
-
-    def __init__(self, device: str, images: int) -> None:
-        self.encoder = load_efficientnet_lite(DEFAULT, pick_device(device))
-        self.photos = [_in_memory(photo) for photo in islice(cycle(made_photographs(*NEW)), images)]
-
-    def __call__(self) -> Repetition:
-        began = time.perf_counter()
-        rows = list(photo_rows(self.photos, self.encoder, thumbnails=False))
-        return {"seconds": time.perf_counter() - began, "images": len(rows)}
-
-
-def _in_memory(photo: Photograph) -> Photo:
-    return Photo(photo.name, lambda: photo.content)
 
 
 class Rows:

@@ -7,7 +7,6 @@ this order, one task after another, in a process with PyTorch's default settings
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from fewset.bench.method_sides import ManyTasks, OneByOne
-from fewset.bench.photo_sides import SEED, Fit, Photos, Rows, write_photographs
-from fewset.bench.serve_side import Serve
-from fewset.bench.table_sides import PlainTable, TableScoring
+from fewset.bench.photo_sides import SEED, write_photographs
 from fewset.bench.workers import Repetition
 from fewset.compute.devices import pick_device
 from fewset.data.images.augmentation import center_crop
@@ -238,20 +234,3 @@ class Import:
         began = time.perf_counter()
         import_set("folder", self.photographs, "photographs", replace=True)
         return {"seconds": time.perf_counter() - began, "images": self.images}
-
-
-SIDES: dict[str, Callable[..., Any]] = {
-    "engine": EmbeddedSplit,
-    "published": Published,
-    "table": TableScoring,
-    "plain table": PlainTable,
-    "training": Training,
-    "input": Input,
-    "import": Import,
-    "rows": Rows,
-    "photos": Photos,
-    "fit": Fit,
-    "serve": Serve,
-    "many tasks": ManyTasks,
-    "one by one": OneByOne,
-}

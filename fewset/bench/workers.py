@@ -1,8 +1,8 @@
 """A side of a comparison as a process of its own, which is asked for one repetition after another.
 
-One line of JSON each way. The first line a worker gets says which side it is (`fewset.bench.sides`) and with
-which options and plugins; every further one asks for a repetition; at the end of its input it says how much
-memory it took, and on which machine.
+One line of JSON each way. The first line a worker gets names its side and the options and plugins; every
+further one asks for a repetition; at the end of its input it reports how much memory it took, and on which
+machine.
 """
 
 import json
@@ -10,37 +10,42 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fewset.compute.machine import describe, peak_memory, tune
 from fewset.core.errors import UserError
 
 Repetition = dict[str, Any]
-"""What a side says of a repetition: `seconds` and `images` at least."""
+"""What a side returns for a repetition: `seconds` and `images` at least."""
+
+
+class Side(NamedTuple):
+    """What a worker makes once, by `make(**options)`, and then calls for each repetition.
+
+    `tuned` is with fewset's process-wide settings, else as PyTorch starts by default.
+    """
+
+    make: Callable[..., Callable[[], Repetition]]
+    options: dict[str, Any]
+    tuned: bool = True
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The module and the name by which the worker finds it."""
+        return self.make.__module__, self.make.__name__
 
 
 class Worker:
-    """The calling end. `tuned` is with fewset's process-wide settings, else as PyTorch starts by default.
+    """The calling end. The worker loads `plugins` first; `threads` is by default as many as here."""
 
-    `plugins` are files that the worker loads first; `threads` is how many it computes with, where not as many
-    as this process would.
-    """
-
-    def __init__(
-        self,
-        side: str,
-        options: dict[str, Any],
-        *,
-        tuned: bool,
-        plugins: Sequence[Path] = (),
-        threads: int | None = None,
-    ) -> None:
+    def __init__(self, side: Side, *, plugins: Sequence[Path] = (), threads: int | None = None) -> None:
         self.side = side
-        settings = {"FEWSET_TUNE": "1" if tuned else "0"}
+        settings = {"FEWSET_TUNE": "1" if side.tuned else "0"}
         if threads is not None:
             settings["OMP_NUM_THREADS"] = str(threads)
         self.process = subprocess.Popen(
@@ -51,7 +56,7 @@ class Worker:
             env=os.environ | settings,
             start_new_session=True,  # Ctrl-C is for the calling end, which then ends this one
         )
-        self._send({"side": side, "options": options, "plugins": [str(plugin) for plugin in plugins]})
+        self._send({"side": side.place, "options": side.options, "plugins": [str(each) for each in plugins]})
 
     def __enter__(self) -> "Worker":
         return self
@@ -81,14 +86,14 @@ class Worker:
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # a worker that has ended has said why, or nothing: `_receive` tells
+        with suppress(BrokenPipeError):  # `_receive` says why the worker ended
             print(json.dumps(message), file=self.process.stdin, flush=True)
 
     def _receive(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process that measures {self.side!r} ended; its own message is above")
+            raise RuntimeError(f"the process of {self.side.make.__name__} ended; its message is above")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise UserError(answer["error"])
@@ -115,13 +120,13 @@ def _serve() -> None:
 
 def _answers() -> Iterator[dict[str, Any]]:
     tune()
-    from fewset.bench.sides import SIDES  # imports torch, which `tune` must precede
-    from fewset.experiments.plugins import load_plugin
+    from fewset.experiments.plugins import load_plugin  # imports torch, which `tune` must precede
 
     first = json.loads(sys.stdin.readline())
     for plugin in first["plugins"]:
         load_plugin(Path(plugin))
-    side = SIDES[first["side"]](**first["options"])
+    module, name = first["side"]
+    side = getattr(import_module(module), name)(**first["options"])
     for _ in sys.stdin:
         yield side()
     yield {"peak_memory": peak_memory(), "machine": describe()}

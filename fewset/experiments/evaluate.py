@@ -212,12 +212,15 @@ def check_evaluation(recipe: Recipe, model: TaskModel) -> None:
 def command_line() -> str:
     """The command of this process, for files that say how they were made.
 
-    Under `python -m fewset`, and so under torchrun, the program's name is that of a file in the package.
+    Under `python -m`, and so under torchrun, the program's name is that of a file in a package.
     Paths are relative to where the command ran: files are handed on, and need not tell whose machine it was.
     """
-    program = Path(sys.argv[0]).name
+    program = Path(sys.argv[0])
     words = [one_line(_recorded_word(word)) for word in sys.argv[1:]]
-    return shlex.join(["fewset" if program == "__main__.py" else program, *words])
+    if program.name != "__main__.py":
+        return shlex.join([program.name, *words])
+    package = program.parent.name
+    return shlex.join([*(["fewset"] if package == "fewset" else ["python", "-m", package]), *words])
 
 
 def _recorded_word(word: str) -> str:

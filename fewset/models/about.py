@@ -16,6 +16,7 @@ class About:
     `kind`: whether the prediction for a query depends on the other queries of its task. `takes`: what its
     tasks are made of; maps are what a backbone pools to embeddings. `every_shot`: it looks at single shots,
     so that the model should have `average = "post"`. `trained`: it is of no use before it has learned.
+    `iterative`: it takes steps for each task instead of a closed form.
     `alone`: why no adapter that changes the embeddings may stand before it; empty where one may. `no_onnx`:
     why it cannot be exported as ONNX; empty where it can.
 
@@ -29,6 +30,7 @@ class About:
     takes: Literal["embeddings", "maps", "images"] = "embeddings"
     every_shot: bool = False
     trained: bool = False
+    iterative: bool = False
     fitted: bool = False
     alone: str = ""
     no_onnx: str = ""

@@ -11,7 +11,7 @@ from torch import nn
 from fewset.bench.parts import _row_difference
 from fewset.bench.photo_sides import ENGINES, Fit, Rows, write_photographs
 from fewset.bench.plain_encoder import plain_encoder
-from fewset.bench.workers import Worker
+from fewset.bench.workers import Side, Worker
 from fewset.encoders.efficientnet_lite import load_efficientnet_lite
 from fewset.encoders.efficientnet_lite_network import EfficientNetLite
 from tests.helpers.encoders import photograph
@@ -74,9 +74,8 @@ def test_a_classifier_is_fitted_and_saved_within_the_time() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_worker_computes_with_so_many_threads(threads: int) -> None:
-    with Worker(
-        "rows", {"engine": "torch", "device": "cpu", "images": 1}, tuned=True, threads=threads
-    ) as worker:
+def test_the_threads_of_a_worker(threads: int) -> None:
+    side = Side(Rows, {"engine": "torch", "device": "cpu", "images": 1})
+    with Worker(side, threads=threads) as worker:
         worker.repeat()
         assert worker.finish()["machine"]["threads"] == threads

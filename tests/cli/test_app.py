@@ -116,7 +116,7 @@ MEASURE = [["bench", part, "--data", "tiny"] for part in ("evaluate", "train", "
 LOAD = [["params"], ["methods"], ["data", "import", "folder", "."], ["export", "a.fewset", "-o", "a.onnx"]]
 # These only show or copy what is there: a result's file says all that a report needs.
 APART = ["info", "compare", "report", "results", "recipes", "weights", "import-weights"]
-APART += ["data merge", "data list", "data info", "data verify", "data clean", "bench page"]
+APART += ["data merge", "data list", "data info", "data verify", "data clean"]
 
 
 def called(words: list[str]) -> str:

@@ -19,7 +19,6 @@ OWN = {
     "train": {"batch": 11, "steps": 2},
     "data": {"batch": 11, "steps": 2, "images": 13},
     "classify": {"images": 7, "photos": 11, "width": 101, "height": 53},
-    "serve": {"uploads": 11, "width": 101, "height": 53, "requests": 7, "clients": 3},
 }  # fmt: skip
 SHARED = {"repetitions": 3, "device": "cpu"}
 MODEL = {"data": "tiny", "backbone": "res12", "size": 17}
@@ -35,7 +34,7 @@ def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytes
         return record
 
     monkeypatch.setitem(parts.PARTS, part, measure)
-    chosen = OWN[part] | SHARED | ({} if part in ("classify", "serve") else MODEL)
+    chosen = OWN[part] | SHARED | ({} if part == "classify" else MODEL)
     words = [word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)]
     out, plugins = tmp_path / "records" / "one.json", [tmp_path / "a.py", tmp_path / "b.py"]
     words += ["--out", out, "--plugin", plugins[0], "--plugin", plugins[1]]
@@ -48,7 +47,3 @@ def test_every_option_is_passed_on(part: str, tmp_path: Path, monkeypatch: pytes
 
 def test_what_has_no_model_takes_no_options_of_one() -> None:
     assert "No such option" in fail("bench", "classify", "--backbone", "conv4")
-
-
-def test_the_page_of_the_kept_records_is_up_to_date() -> None:
-    assert succeed("bench", "page", KEPT, "--check") == "the page is up to date\n"

@@ -45,24 +45,13 @@ def _bench(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
     return ["bench", "train", "--out", place / "train.json"]
 
 
-def _bench_page(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
-    (place / "performance").mkdir()
-    shutil.copyfile(RECORD, place / "performance" / "train.json")
-    return ["bench", "page", place / "performance"]
-
-
-def _measure(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
-    shutil.copytree(DOCS / "classifier", place / "measured")
-    return ["measure", place / "measured" / "plan.toml", "--draw"]
-
-
 def _paper(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
     (place / "paper" / "heads").mkdir(parents=True)
     shutil.copyfile(DOCS / "paper" / "heads" / "heads.json", place / "paper" / "heads" / "heads.json")
     return ["paper", "heads", "--draw", "--out", place / "paper"]
 
 
-IN_PLACE: list[Prepare] = [_bench_page, _measure, _paper]  # what they write lies beside what they read
+IN_PLACE: list[Prepare] = [_paper]  # what they write lies beside what they read
 ELSEWHERE: list[Prepare] = [_report, _results, _train, _export, _bench]
 
 

@@ -36,6 +36,7 @@ class LaplacianShotHead(nn.Module):
     about = About(
         "nearest prototypes, on which neighbouring queries agree",
         paper="LaplacianShot, Ziko et al., ICML 2020",
+        iterative=True,
         kind="transductive",
         every_shot=True,
         no_onnx="it looks for neighbours, whose number depends on the task",

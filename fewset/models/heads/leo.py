@@ -41,6 +41,7 @@ class LeoHead(nn.Module):
     about = About(
         "weights adapted by gradient descent on a latent code",
         paper="LEO, Rusu et al., ICLR 2019",
+        iterative=True,
         every_shot=True,
         trained=True,
         no_onnx="it fits each task by gradient descent, which cannot be followed",

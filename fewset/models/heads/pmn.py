@@ -27,6 +27,7 @@ class PmnHead(SimilarityHead):
     about = About(
         "class means and queries embedded in the task's context",
         paper="PMN, Wang et al., CVPR 2018",
+        iterative=True,
         trained=True,
     )
     equivariant = False

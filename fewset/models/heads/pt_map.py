@@ -42,6 +42,7 @@ class PtMapHead(nn.Module):
     about = About(
         "queries shared out to the classes by optimal transport",
         paper="PT-MAP, Hu et al., ICANN 2021",
+        iterative=True,
         kind="transductive",
         every_shot=True,
         no_onnx="it stops where it has converged, and ONNX files know no such end",

@@ -22,6 +22,7 @@ class SemiPrototypeHead(SimilarityHead):
     about = About(
         "class means refined with the queries by soft k-means",
         paper="Semi-ProtoNet, Ren et al., ICLR 2018",
+        iterative=True,
         kind="transductive",
         every_shot=True,
     )

@@ -65,6 +65,7 @@ class SvmHead(nn.Module):
     about = About(
         "a multi-class support vector machine, trained through",
         paper="MetaOptNet-SVM, Lee et al., CVPR 2019",
+        iterative=True,
         every_shot=True,
         no_onnx="it solves equations, and ONNX has no operator for that",
     )

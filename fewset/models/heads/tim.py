@@ -39,6 +39,7 @@ class TimHead(nn.Module):
     about = About(
         "centres that make the queries sure and balanced",
         paper="TIM, Boudiaf et al., NeurIPS 2020",
+        iterative=True,
         kind="transductive",
         every_shot=True,
         no_onnx="it fits each task by many steps, each of which would be written out",

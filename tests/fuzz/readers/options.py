@@ -52,8 +52,6 @@ def plain(room: Room) -> dict[str, list[object]]:
         "info": [room.classifier],
         "serve": [room.classifier, "--port", 0, *tiny],
         "export": [runs / "feat", "-o", "out.onnx"],
-        "measure": ["plan.toml", "--draw", "--out", "measured"],
-        "measure-gain": ["folder", photos, "-o", "gain.json", "--tasks", 2, *tiny],
         "demo": ["--out", "demo"],
         "recipes": [],
         "pretrain": ["pre.toml", "--runs", "runs"],
@@ -79,13 +77,10 @@ def plain(room: Room) -> dict[str, list[object]]:
         "bench train": bench,
         "bench data": bench,
         "bench classify": bench,
-        "bench methods": bench,
-        "bench serve": bench,
-        "bench page": ["performance"],
     }
 
 
-WANTING = {"import-weights", "measure-gain"}
+WANTING = {"import-weights"}
 """Commands that refuse their plain words: what they would read is too large for a room."""
 
 
@@ -98,11 +93,8 @@ def _lay_out(room: Room) -> None:
     np.savez(room.work / "rows.npz", **arrays())
     shutil.copytree(room.runs / "feat", room.work / "run")
     shutil.copyfile(room.root / "photos" / "labelled" / "grass" / "0.png", room.work / "new.png")
-    for kept in ("paper/heads/heads.json", "performance/train.json"):
-        (room.work / kept).parent.mkdir(parents=True)
-        shutil.copyfile(DOCS / kept, room.work / kept)
-    shutil.copyfile(DOCS / "classifier" / "plan.toml", room.work / "plan.toml")
-    shutil.copytree(DOCS / "classifier", room.work / "measured")
+    (room.work / "paper" / "heads").mkdir(parents=True)
+    shutil.copyfile(DOCS / "paper" / "heads" / "heads.json", room.work / "paper" / "heads" / "heads.json")
 
 
 def odd_path(room: Room, rng: Random) -> str:
@@ -137,8 +129,6 @@ def odd_option(room: Room, parameter: Any, rng: Random) -> str:
 
 _NAMING = {"data import", "data merge"}
 """Commands that make a set of the name that they are given."""
-_EMBEDDING = {"measure", "measure-gain"}
-"""Commands that keep the embeddings of a set for the next time."""
 _LONG = {"tasks", "epochs", "steps", "repetitions", "background", "images", "photos", "width", "height"}
 """Options of which a large value is right, and takes long: large values are for the tests of their checks."""
 
@@ -172,8 +162,7 @@ def options(room: Room, rng: Random) -> Case:
         words += [rng.choice(_setting_options()), odd_words(rng)]
     given = (*name.split(), *words)
     named = _named_sets(room, words) if name in _NAMING else ()
-    embeddings = ("home/embeddings",) if name in _EMBEDDING else ()
-    return Case(given, (*FUZZED, *named, *embeddings), act=lambda: _briefly(given))
+    return Case(given, (*FUZZED, *named), act=lambda: _briefly(given))
 
 
 def _named_sets(room: Room, words: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""JSON: results of runs, manifests, studies, measurements, records of speed, settings of encoders."""
+"""JSON: results of runs, manifests, studies, settings of encoders."""
 
 import json
 import shutil
@@ -86,27 +86,3 @@ def studies(room: Room, rng: Random) -> Case:
     file.write_bytes(_kept(f"paper/{name}/{name}.json"))
     damage_json(file, rng)
     return command("paper", name, "--draw", "--out", room.work / "paper")
-
-
-@reader("measurements")
-def measurements(room: Room, rng: Random) -> Case:
-    from fewset.classify.measure.measurement import read_plan
-
-    folder = room.work / "measured"
-    folder.mkdir()
-    (folder / "plan.toml").write_bytes(_kept("classifier/plan.toml"))
-    names = [planned.name for planned in read_plan(DOCS / "classifier" / "plan.toml").sets]
-    names = [name for name in names if (DOCS / "classifier" / f"{name}.json").exists()]
-    for name in names:
-        (folder / f"{name}.json").write_bytes(_kept(f"classifier/{name}.json"))
-    damage_json(folder / f"{rng.choice(names)}.json", rng)
-    return command("measure", folder / "plan.toml", "--draw")
-
-
-@reader("records of speed")
-def speed(room: Room, rng: Random) -> Case:
-    folder = room.work / "performance"
-    folder.mkdir()
-    (folder / "train.json").write_bytes(_kept("performance/train.json"))
-    damage_json(folder / "train.json", rng)
-    return command("bench", "page", folder)

@@ -1,4 +1,4 @@
-"""TOML: recipes, with what they extend, and plans of measurements."""
+"""TOML: recipes, with what they extend."""
 
 import shutil
 import tomllib
@@ -106,12 +106,3 @@ def overrides(room: Room, rng: Random) -> Case:
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-@reader("plans")
-def plans(room: Room, rng: Random) -> Case:
-    folder = room.work / "measured"
-    shutil.copytree(ROOT / "docs" / "classifier", folder)
-    file = folder / "plan.toml"
-    file.write_bytes(damaged_toml(file.read_bytes(), rng))
-    return command("measure", file, "--draw")

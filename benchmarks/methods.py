@@ -1,4 +1,4 @@
-"""A head on thousands of tasks at once, and one task after another as published code has it.
+"""Every head on thousands of tasks at once, against one task after another as published code has it.
 
 The rows are made up: 20 classes of 600, as in miniImageNet's test split. The plain side draws its tasks with
 Python's own generator and stacks their rows one by one. The arithmetic of a task is the same on both sides,
@@ -7,15 +7,18 @@ so what is compared is drawing and scoring many tasks at once with doing so one 
 
 import random
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fewset.bench.measuring import Measuring, Record, measure_sides, median_of, time_ratio
 from fewset.bench.photo_sides import SEED
-from fewset.bench.workers import Repetition
+from fewset.bench.workers import Repetition, Side
 from fewset.compute.devices import pick_device
+from fewset.core.errors import refuse_unknown
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.models.about import about_of
@@ -28,11 +31,63 @@ from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec
 
 CLASSES, ITEMS = 20, 600
+LARGE = ("ridge", "pt_map", "tim", "laplacian_shot")
+"""The heads that are timed with larger rows, too."""
 _WARM_UP = 64  # tasks
 
 
+def measure_methods(
+    setup: Measuring,
+    *,
+    heads: Sequence[str] = (),
+    dim: int = 64,
+    large: int = 640,
+    way: int = 5,
+    shot: int = 1,
+    query: int = 15,
+    tasks: int = 10_000,
+    plain_tasks: int = 30,
+) -> Record:
+    """Every head (or these) on many tasks at once, against one task after another; a few with larger rows.
+
+    One task after another is measured on `plain_tasks` in each repetition and extrapolated to all `tasks`.
+    """
+    chosen = heads or [name for name, head in HEADS.items() if about_of(head).takes == "embeddings"]
+    for name in chosen:
+        refuse_unknown("head", name, HEADS)
+    size = {"device": str(pick_device(setup.device)), "way": way, "shot": shot, "query": query}
+    record: Record = {"sides": []}
+    ratios = []
+    for name in chosen:
+        options = {"head": name, "dim": dim, **size}
+        (many, single), measured = measure_sides(
+            setup,
+            {
+                f"{name}, this engine": Side(ManyTasks, {**options, "tasks": tasks}),
+                f"{name}, one task at a time": Side(OneByOne, {**options, "tasks": plain_tasks}, tuned=False),
+            },
+        )
+        record = {**measured, "sides": record["sides"] + measured["sides"]}
+        kind = "iterative" if about_of(HEADS[name]).iterative else "closed form"
+        what = f"{name} ({kind}), one task at a time / this engine"
+        ratios.append(time_ratio(what, single, many, tasks / plain_tasks))
+    facts = []
+    for name in (name for name in LARGE if name in chosen):
+        options = {"head": name, "dim": large, **size, "tasks": tasks}
+        side = {f"{name}, {large} dimensions, this engine": Side(ManyTasks, options)}
+        (many,), measured = measure_sides(setup, side)
+        record["sides"] = record["sides"] + measured["sides"]
+        facts.append(
+            f"{tasks:,} tasks of {name} with rows of {large} dimensions take {median_of(many):.1f} s"
+        )
+    record["part"] = "methods"
+    record["options"] = {"heads": list(chosen), "dim": dim, "large": large, **size, "tasks": tasks}
+    record["ratios"], record["facts"] = ratios, facts
+    return record
+
+
 def made_up_rows(dim: int) -> Float[Tensor, "items D"]:
-    """Rows of overlapping classes, class by class; none of their numbers is below 0, as after a ReLU."""
+    """Rows of overlapping classes, class by class; no value is below 0, as after a ReLU."""
     generator = torch.Generator().manual_seed(SEED)
     centres = torch.randn(CLASSES, 1, dim, generator=generator)
     return (centres + 2 * torch.randn(CLASSES, ITEMS, dim, generator=generator)).relu().flatten(0, 1)

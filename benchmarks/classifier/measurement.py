@@ -5,17 +5,16 @@ A plan (TOML) lists the sets. It names no path but that of each source, from a f
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.classifier.accuracy import MOST_QUERIES, head_accuracy, task_spec
+from benchmarks.classifier.embedded import EmbeddedSet, SetSource, embedded_set, related
+from benchmarks.classifier.trust_figures import trust_figures
 from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
-from fewset.classify.measure.accuracy import MOST_QUERIES, head_accuracy, task_spec
-from fewset.classify.measure.embedded import EmbeddedSet, SetSource, embedded_set, related
-from fewset.classify.measure.trust_figures import trust_figures
-from fewset.core.errors import UserError
 from fewset.core.names import plain_name
 from fewset.core.parsing import parse
 from fewset.encoders import Encoder
@@ -45,8 +44,7 @@ class PlannedSet:
     """A set of a plan.
 
     `query` is how many queries a class has at most; without it, 15 for the accuracy and 100 for the trust
-    figures, which `trust_query` sets alone. `bars` are what it should reach, in percent, by the name of a
-    cell or trust figure.
+    figures, which `trust_query` sets alone.
 
     `related_by` names the encoder by which classes are related, for tasks of 5 related classes: a class and 4
     of its 8 nearest. With `grouped`, classes whose names end with the same word are nearer than all others.
@@ -63,7 +61,6 @@ class PlannedSet:
     related_by: str | None = None
     grouped: bool = False
     notes: tuple[str, ...] = ()
-    bars: dict[str, float] = field(default_factory=dict)
 
     @property
     def images(self) -> tuple[str | int | None, ...]:
@@ -141,11 +138,7 @@ class Measurement:
 
 def read_plan(file: Path) -> Plan:
     """The plan of a file; every key is checked."""
-    try:
-        table = parse_toml(read_text(file))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} cannot be read as a plan ({error}); expected TOML with [[sets]]") from None
-    plan = parse(Plan, table, what="plan")
+    plan = parse(Plan, parse_toml(read_text(file)), what="plan")
     for planned in plan.sets:
         plain_name(planned.name, "the set")
     return plan
@@ -226,13 +219,7 @@ def write_measurement(measured: Measurement, file: Path) -> None:
 
 def read_measurement(file: Path) -> Measurement:
     """The measurement in a file, every field checked."""
-    try:
-        record = read_json(file)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} cannot be read ({error}); `fewset measure` writes it anew") from None
-    if not isinstance(record, Mapping) or record.get("format") != FORMAT:
-        raise UserError(f"{file} is not a measurement of format {FORMAT}; `fewset measure` writes it anew")
-    return parse(Measurement, record, what="measurement")
+    return parse(Measurement, read_json(file), what="measurement")
 
 
 def _sizes(classes: int) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from fewset.classify.measure.embedded import EmbeddedSet
+from benchmarks.classifier.embedded import EmbeddedSet
 from fewset.classify.model import EncoderStamp
 
 

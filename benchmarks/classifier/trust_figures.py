@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
-from fewset.classify.measure.accuracy import drawn_tasks
-from fewset.classify.measure.embedded import EmbeddedSet
+from benchmarks.classifier.accuracy import drawn_tasks
+from benchmarks.classifier.embedded import EmbeddedSet
 from fewset.classify.model import Learned, learn
 from fewset.classify.photos.support import group_names, support_of_rows
 from fewset.classify.trust.rejection import SHARE

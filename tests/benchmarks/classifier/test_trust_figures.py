@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.measure.accuracy import drawn_tasks
-from fewset.classify.measure.trust_figures import (
+from benchmarks.classifier.accuracy import drawn_tasks
+from benchmarks.classifier.trust_figures import (
     area_under_curve,
     expected_calibration_error,
     learned_of,
     trust_figures,
 )
+from fewset.classify.classifier import FewShotClassifier
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.measured import embedded
+from tests.helpers.embedded_sets import embedded
 
 
 def calibration_error(sure: list[float], right: list[bool], bins: int) -> float:

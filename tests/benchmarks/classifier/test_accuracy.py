@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.classifier import accuracy
+from benchmarks.classifier.accuracy import drawn_tasks, head_accuracy, task_spec
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.heads import CLASSIFIER_HEADS, find_classifier_head
-from fewset.classify.measure import accuracy
-from fewset.classify.measure.accuracy import drawn_tasks, head_accuracy, task_spec
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.measured import embedded
+from tests.helpers.embedded_sets import embedded
 
 
 @pytest.mark.parametrize("origins", [0, 5])

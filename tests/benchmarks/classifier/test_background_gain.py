@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.classifier.accuracy import head_accuracy
+from benchmarks.classifier.background_gain import background_gain, measure_background
+from benchmarks.classifier.embedded import EmbeddedSet, SetSource
 from fewset.classify.heads import DEFAULT, find_classifier_head
-from fewset.classify.measure.accuracy import head_accuracy
-from fewset.classify.measure.background_gain import background_gain, measure_background
-from fewset.classify.measure.embedded import EmbeddedSet, SetSource
 from tests.helpers.backgrounds import domain_rows, noise_rows
-from tests.helpers.measured import embedded, write_many_classes
+from tests.helpers.embedded_sets import embedded, write_many_classes
 from tests.helpers.photos import TinyEncoder
 
 

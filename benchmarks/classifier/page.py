@@ -1,84 +1,76 @@
-"""The page of `fewset measure`: made from its plan and its files alone."""
+"""The page on the accuracy of the classifier, made from a plan and its records alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fewset.classify.measure.measurement import Figure, Measurement, PlannedSet, read_measurement, read_plan
+from benchmarks.classifier.measurement import Figure, Measurement, PlannedSet, read_measurement, read_plan
 from fewset.core.errors import UserError
-from fewset.io.files import page_beside, write_text
 from fewset.report.tables import Column, Estimate, Table, Value, escape_markdown, markdown_text
 from fewset.tasks.scores import Difference
 
 _INTRODUCTION = """# How good the classifier is
 
-`fewset measure` makes this page; its files are in `docs/classifier`, and no number is written by hand:
+This page is made from records by `python -m benchmarks classifier` (in a checkout of the repository):
 
 ```
-fewset measure docs/classifier/plan.toml --data FOLDER
+python -m benchmarks classifier docs/classifier/plan.toml --data FOLDER --page docs/classifier.md
 ```
 
-The folder holds the sets that `plan.toml` names. For your own photos write such a plan: a name, a title, the
-kind of the source (`folder` is a folder a class) and the source of each set.
+The folder holds the sets that `plan.toml` names. To measure on your own photos, write such a plan: a name, a
+title, the kind of the source (`folder` is a folder a class) and the source of each set.
 
 Each set is embedded once, by the encoder that is named at the end. A task has a few labelled images of some
-of the classes, and queries of the same classes. Accuracy is the share of queries that are classified rightly,
-in percent: the mean over tasks with its 95 % interval. The classes of a task are drawn independently or are
-related: a class and four of its eight nearest. Which are near never comes from the encoder that is measured.
+of the classes, and queries of the same classes. Accuracy is the share of correctly classified queries in
+percent: the mean over tasks with its 95 % interval. The classes of a task are drawn independently or are
+related: a class and four of its eight nearest. Another encoder than the measured one decides which are near.
 """
 _FIGURES = {
     "calibration_error": "expected calibration error",
     "overconfidence": "mean probability less accuracy",
-    "covered": "tasks whose accuracy is in the interval of leave-one-out",
+    "covered": "tasks whose accuracy lies in the interval of leave-one-out",
     "left_out_bias": "leave-one-out less accuracy",
     "left_out_error": "the same, without sign",
     "auroc": "AUROC of “none of these”",
-    "turned_away": "own photos turned away",
-    "strangers_found": "photos of other classes turned away",
+    "turned_away": "false-rejection rate",
+    "strangers_found": "detection rate of unknown classes",
 }
-_AT_MOST = ("calibration_error",)
 _MOST_BEHIND = 0.003
 
 
-def write_measured_page(plan: Path, directory: Path) -> Path:
-    """Write the page beside the directory of the files."""
-    page = page_beside(directory)
-    write_text(page, measured_page(plan, directory))
-    return page
-
-
-def measured_page(plan: Path, directory: Path) -> str:
-    """The page of those sets of a plan that are measured, as Markdown."""
+def measured_page(plan: Path) -> str:
+    """The page of those sets of a plan that are measured, as Markdown; the records are beside the plan."""
     planned = read_plan(plan)
-    files = [(each, directory / f"{each.name}.json") for each in planned.sets]
+    files = [(each, plan.with_name(f"{each.name}.json")) for each in planned.sets]
     measured = [_as_planned(each, file) for each, file in files if file.exists()]
     if not measured:
-        raise UserError(f"nothing of {plan} is measured in {directory}; make it with `fewset measure {plan}`")
+        raise UserError(f"no set of {plan} is measured yet; run `python -m benchmarks classifier {plan}`")
     notes = "".join(f"- {note}\n" for note in planned.notes)
-    parts = [_INTRODUCTION, notes]
+    notes = f"## Protocol\n\n{notes}" if notes else ""
+    parts = [_INTRODUCTION]
     for each in measured:
         parts += [f"## {escape_markdown(each.planned.title)}\n", *map(markdown_text, _set_tables(each))]
     parts += ["## The default against the fixed heads\n", _default_in_words(measured)]
     parts += ["## How far to trust it\n", markdown_text(_trust_table(measured))]
-    parts += ["## Bars\n", markdown_text(_bar_table(measured))]
+    parts += [notes] if notes else []
     parts += ["## How each number was made\n", markdown_text(_origin_table(measured))]
     return "\n".join(part for part in parts if part)
 
 
 def _as_planned(planned: PlannedSet, file: Path) -> Measurement:
-    """What was measured, with the titles, notes and bars that the plan has now; the set must be the same."""
+    """What was measured, with the titles and notes that the plan has now; the set must be the same."""
     measured = read_measurement(file)
     if measured.planned.images != planned.images:
         raise UserError(
             f"{file} was measured on {measured.planned.images}, the plan has {planned.images}; "
-            "measure it anew"
+            "measure it again"
         )
     heads = {measured.default, *(name for cell in measured.cells for name in cell.accuracy)}
     complete = measured.cells and all(
         heads == cell.accuracy.keys() and heads <= {*cell.ahead, cell.reference} for cell in measured.cells
     )
     if not complete or not _FIGURES.keys() <= measured.trust.figures.keys():
-        raise UserError(f"{file} lacks some of the figures of a measurement; measure it anew")
+        raise UserError(f"{file} lacks some of the figures of a measurement; measure it again")
     return replace(measured, planned=planned)
 
 
@@ -146,37 +138,12 @@ def _trust_table(measured: Sequence[Measurement]) -> Table:
             ),
         ),
         (
-            "Probabilities of all tasks together are put into 15 bins of equal width. The accuracy that the "
-            "interval has to hold, and that leave-one-out is compared with, is that on the queries; the "
-            "interval allows for the photos that leave-one-out has not to learn from. Photos of other "
-            "classes are of as many classes as the task has; the threshold is meant to turn 5 % of the own "
-            "photos away.",
+            "The calibration error puts the probabilities of all tasks into 15 bins of equal width. "
+            "Leave-one-out and its interval are compared with the accuracy on the queries; the interval "
+            "corrects for the smaller training sets of leave-one-out. Unknown classes are as many as the "
+            "task has classes; the threshold is set for a false-rejection rate of 5 %.",
         ),
     )
-
-
-def _bar_table(measured: Sequence[Measurement]) -> Table:
-    rows = [row for each in measured for row in _bar_rows(each)]
-    columns = ("Set", "Figure", "Bar", "Measured", "Reached")
-    return Table("What was asked for", tuple(Column(name, name.lower()) for name in columns), tuple(rows))
-
-
-def _bar_rows(measured: Measurement) -> Iterator[tuple[str, ...]]:
-    figures = {cell.name: cell.accuracy[measured.default] for cell in measured.cells}
-    figures |= measured.trust.figures
-    for name, bar in measured.planned.bars.items():
-        if name not in figures:
-            raise UserError(f"the plan has a bar for {name!r}, which is not one of {', '.join(figures)}")
-        value = 100 * figures[name].mean
-        most = name in _AT_MOST
-        reached = value <= bar if most else value >= bar
-        yield (
-            measured.planned.title,
-            _FIGURES.get(name, name),
-            f"{'at most' if most else 'at least'} {bar:g}",
-            f"{value:.2f}",
-            "yes" if reached else "no",
-        )
 
 
 def _origin_table(measured: Sequence[Measurement]) -> Table:

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int
 
+from benchmarks.classifier.embedded import EmbeddedSet
 from fewset.classify.heads import ClassifierHead, prepared
-from fewset.classify.measure.embedded import EmbeddedSet
 from fewset.models.regression import episode_membership
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_tasks

@@ -6,21 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
-from fewset.classify.measure import measurement
-from fewset.classify.measure.accuracy import drawn_tasks, head_accuracy, task_spec
-from fewset.classify.measure.measurement import (
+from benchmarks.classifier import measurement
+from benchmarks.classifier.accuracy import drawn_tasks, head_accuracy, task_spec
+from benchmarks.classifier.measurement import (
     PlannedSet,
     measure_cell,
     measure_set,
     read_measurement,
-    read_plan,
     write_measurement,
 )
+from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
 from fewset.core.errors import UserError
 from fewset.tasks.scores import Score, compare
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.measured import embedded, write_many_classes
+from tests.helpers.embedded_sets import embedded, write_many_classes
 from tests.helpers.photos import TinyEncoder
 
 
@@ -40,7 +39,7 @@ def test_every_head_on_the_same_tasks_against_the_better_reference() -> None:
 
 
 def test_a_measurement_is_what_its_file_gives_back(tmp_path: Path) -> None:
-    planned = PlannedSet("many", "Many classes", "folder", "photos", notes=("drawn",), bars={"auroc": 50})
+    planned = PlannedSet("many", "Many classes", "folder", "photos", notes=("drawn",))
     write_many_classes(tmp_path / "photos", 11, 7)
     measured = measure_set(planned, tmp_path, TinyEncoder(), {"commit": "c0", "torch": "2"}, seed=3, tasks=5)
     assert [(cell.way, cell.shot, cell.query, cell.tasks) for cell in measured.cells] == [
@@ -87,20 +86,3 @@ def test_queries_of_the_accuracy_and_of_the_trust_figures(tmp_path: Path) -> Non
         planned = PlannedSet("many", "Many classes", "folder", "photos", **given)
         measured = measure_set(planned, tmp_path, TinyEncoder(), {"commit": "c0"}, tasks=2)
         assert (measured.cells[1].query, measured.trust.query) == expected
-
-
-def test_files_that_are_no_measurement_or_plan_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "plan.toml"
-    with pytest.raises(UserError, match="cannot be read as a plan"):
-        read_plan(file)
-    file.write_text('[[sets]]\nname = "../up"\ntitle = "t"\nkind = "folder"\nsource = "s"\n')
-    with pytest.raises(UserError, match="cannot be the name of a folder"):
-        read_plan(file)
-    file.write_text('[[sets]]\nname = "a"\ntitel = "t"\nkind = "folder"\nsource = "s"\n')
-    with pytest.raises(UserError, match="titel"):
-        read_plan(file)
-    (tmp_path / "a.json").write_text('{"format": 0}')
-    with pytest.raises(UserError, match="not a measurement of format 1"):
-        read_measurement(tmp_path / "a.json")
-    with pytest.raises(UserError, match="cannot be read"):
-        read_measurement(tmp_path / "b.json")

@@ -1,4 +1,4 @@
-"""The side of `fewset bench serve`: a server in a process of its own, and clients that ask it all at once."""
+"""The server of `fewset serve` under concurrent load, against the throughput of its encoder alone."""
 
 import atexit
 import json
@@ -12,19 +12,109 @@ import time
 from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from fewset.bench.clients import Reply, ask_all, request
-from fewset.bench.photo_sides import NEW, Photograph, made_photographs
-from fewset.bench.workers import Repetition
+from benchmarks.clients import Reply, ask_all, request
+from fewset.bench.measuring import Measuring, Record, measure_sides, median_of, time_ratio
+from fewset.bench.photo_sides import Rows, write_photographs
+from fewset.bench.workers import Repetition, Side
 from fewset.classify.classifier import FewShotClassifier
+from fewset.classify.photos.rows import photo_rows
+from fewset.classify.photos.sources import Photo
+from fewset.compute.devices import pick_device
 from fewset.compute.machine import peak_memory
+from fewset.core.extras import import_extra
+from fewset.encoders import DEFAULT
+from fewset.encoders.efficientnet_lite import load_efficientnet_lite
 
+NEW = (40, 640, 480)
+"""How many new photos there are, and their width and height in pixels."""
 _BOUNDARY = "fewset-bench"
-_TOLERANCE = 1e-4  # of a probability: photos are embedded with whatever others are waiting
+_TOLERANCE = 1e-4  # of a probability: a photo is embedded in a batch with those that wait
+
+
+class Photograph(NamedTuple):
+    name: str
+    label: str
+    content: bytes
+
+
+def made_photographs(count: int, width: int, height: int) -> list[Photograph]:
+    """JPEG files of five classes, made up, in memory."""
+    with tempfile.TemporaryDirectory() as scratch:
+        write_photographs(Path(scratch), count, width, height)
+        return [
+            Photograph(file.name, file.parent.name, file.read_bytes())
+            for file in sorted(Path(scratch).rglob("*.jpg"))
+        ]
+
+
+def measure_serve(
+    setup: Measuring,
+    *,
+    uploads: int = 100,
+    width: int = 4000,
+    height: int = 3000,
+    requests: int = 1000,
+    clients: int = 64,
+) -> Record:
+    """A server under load against its own encoder: all uploads at once, then many clients that ask.
+
+    The encoder by itself is given the same photos, once as files and once as pixels of its size. Each side
+    computes with all cores; those of the server are shared with its clients.
+    """
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        import_extra(module, "web")
+    device = str(pick_device(setup.device))
+    load = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
+    alone = {"device": device, "images": requests}
+    (served, *encoded), record = measure_sides(
+        setup,
+        {
+            f"answers to {clients} clients": Side(Serve, {"device": device, **load}),
+            "the encoder, the same files": Side(Photos, alone),
+            "the encoder, pixels of its size": Side(Rows, {**alone, "engine": "default"}),
+        },
+    )
+    memory = max(one["server_memory"] for one in served)
+    record["sides"][0]["peak_memory"] = memory  # of the server, not of its clients
+    record["part"], record["options"] = "serve", {"encoder": DEFAULT, "device": device, **load}
+    record["ratios"] = [
+        time_ratio(f"answers/s / images/s of the encoder, {given}", side, served)
+        for given, side in zip(("the same files", "pixels of its size"), encoded, strict=True)
+    ]
+    record["facts"] = [
+        f"{uploads} uploads at once of photos of {served[0]['upload_bytes'] / 1e6:.1f} MB take "
+        f"{median_of(served, 'upload_seconds'):.1f} s; {requests:,} requests, {clients} concurrent: "
+        f"{median_of(served):.1f} s; latency p50 {median_of(served, 'median_seconds'):.2f} s, "
+        f"p99 {median_of(served, 'p99_seconds'):.2f} s",
+        "no photo was lost, and every answer is that of `fewset predict`: probabilities differ by "
+        f"{max(one['largest_difference'] for one in served):.0e} at most",
+        f"the server took {memory / 2**20:,.0f} MiB at most, and "
+        f"{served[0]['server_memory_before'] / 2**20:,.0f} MiB before the first photo",
+        f"the page was there {served[0]['page_seconds']:.2f} s after the encoder was loaded",
+    ]
+    return record
+
+
+class Photos:
+    """JPEG files in memory to rows of features, by the encoder that users get: what `predict` does first."""
+
+    def __init__(self, device: str, images: int) -> None:
+        self.encoder = load_efficientnet_lite(DEFAULT, pick_device(device))
+        self.photos = [_in_memory(photo) for photo in islice(cycle(made_photographs(*NEW)), images)]
+
+    def __call__(self) -> Repetition:
+        began = time.perf_counter()
+        rows = list(photo_rows(self.photos, self.encoder, thumbnails=False))
+        return {"seconds": time.perf_counter() - began, "images": len(rows)}
+
+
+def _in_memory(photo: Photograph) -> Photo:
+    return Photo(photo.name, lambda: photo.content)
 
 
 class Serve:

@@ -1,0 +1,1 @@
+"""Measurements for the maintainers of fewset; `python -m benchmarks --help` lists them."""

@@ -1,0 +1,170 @@
+"""The command line of the benchmarks: run it at the top of the repository."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fewset.cli.options import DeviceOption, PluginOption, counted, options_of
+from fewset.cli.output import echo
+from fewset.cli.start import start
+
+app = typer.Typer(help="Measurements for the maintainers of fewset.", no_args_is_help=True)
+
+EncoderOption = Annotated[str, typer.Option(help="The encoder of the images.")]
+TasksOption = Annotated[int | None, counted("At most this many tasks of a kind.", least=2)]
+
+
+@app.command()
+def classifier(
+    plan: Annotated[Path, typer.Argument(help="The sets to measure on: a TOML file.")],
+    data: Annotated[Path, typer.Option(help="The folder of the sources that the plan names.")] = Path(),
+    page: Annotated[Path | None, typer.Option(help="Write the page of all results to this file.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this set of the plan; repeatable.")
+    ] = None,
+    encoder: EncoderOption = "auto",
+    tasks: TasksOption = None,
+    seed: Annotated[int, typer.Option(help="Draws the tasks.")] = 0,
+    draw: Annotated[bool, typer.Option("--draw", help="Measure nothing; only write the page.")] = False,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Measure every head of the classifier on image sets; the records are written beside the plan.
+
+    The sets are embedded once; their features are kept beside the imported sets.
+
+    Example: `python -m benchmarks classifier docs/classifier/plan.toml --data ../shared/data`
+    """
+    start(plugin)
+    from benchmarks.classifier.measurement import measure_set, read_plan, write_measurement
+    from benchmarks.classifier.page import measured_page
+    from fewset.compute.machine import describe
+    from fewset.core.errors import refuse_unknown
+    from fewset.experiments.run_encoder import load_encoder
+    from fewset.io.files import write_text
+
+    planned = {each.name: each for each in read_plan(plan).sets}
+    for name in only or ():
+        refuse_unknown(f"set of {plan}:", name, planned)
+    if not draw:
+        loaded, environment = load_encoder(encoder, device), describe()
+        for name in only or planned:
+            measured = measure_set(planned[name], data, loaded, environment, seed, tasks, echo)
+            write_measurement(measured, plan.with_name(f"{name}.json"))
+    if page is not None:
+        write_text(page, measured_page(plan))
+
+
+@app.command()
+def background(
+    kind: Annotated[str, typer.Argument(help="The layout of the source, as for `fewset data import`.")],
+    source: Annotated[Path, typer.Argument(help="A directory or zip file.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of the result, JSON.")],
+    background: Annotated[str, typer.Option(help="The split that is the background.")] = "train",
+    split: Annotated[str, typer.Option(help="The split whose classes the tasks have.")] = "test",
+    encoder: EncoderOption = "auto",
+    tasks: TasksOption = None,
+    seed: Annotated[int, typer.Option(help="Draws the tasks and the initial weights.")] = 0,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Measure what `fewset fit --background` gains: FEAT, learned from the classes of one split, on another.
+
+    Example: `python -m benchmarks background cub cub.zip -o docs/classifier/background/cub.json`
+    """
+    start(plugin)
+    from benchmarks.classifier.background_gain import measure_background
+    from benchmarks.classifier.embedded import SetSource
+    from fewset.experiments.run_encoder import load_encoder
+
+    where = [SetSource(kind, source, part) for part in (background, split)]
+    for cell in measure_background(where[0], where[1], load_encoder(encoder, device), out, seed, tasks):
+        echo(f"{cell.spec.way}-way {cell.spec.shot}-shot: {cell.alone}, with the background {cell.gain}")
+        echo(f"  {cell.comparison.in_words}")
+
+
+def _measure(
+    part: Any,
+    own: dict[str, Any],
+    repetitions: Annotated[int, counted("Repetitions of each side, after one to warm up.")] = 5,
+    device: DeviceOption = "auto",
+    out: Annotated[Path | None, typer.Option("--out", help="Write the record (JSON) to this file.")] = None,
+) -> None:
+    from fewset.bench.measuring import Measuring
+    from fewset.bench.records import record_text
+    from fewset.io.files import write_json
+
+    record = part(Measuring(repetitions, device), **own)
+    if out is None:
+        echo(json.dumps(record, indent=2))
+    else:
+        write_json(out, record)
+        echo(record_text(record))
+
+
+@app.command()
+@options_of(_measure)
+def serve(
+    uploads: Annotated[int, counted("Photos that are uploaded all at once.", least=10)] = 100,
+    width: Annotated[int, counted("Width of such a photo in pixels.", least=20, most=20_000)] = 6600,
+    height: Annotated[int, counted("Height of such a photo in pixels.", least=15, most=20_000)] = 5000,
+    requests: Annotated[int, counted("Requests to classify new photos.")] = 1000,
+    clients: Annotated[int, counted("Concurrent clients.", most=10**4)] = 64,
+    **shared: Any,
+) -> None:
+    """Put the server of `fewset serve` under load, against its own encoder.
+
+    Example: `python -m benchmarks serve --out docs/performance/serve.json`
+    """
+    from benchmarks.serve import measure_serve
+
+    own = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
+    _measure(measure_serve, own, **shared)
+
+
+@app.command()
+@options_of(_measure)
+def methods(
+    heads: Annotated[
+        list[str] | None, typer.Option("--head", help="One head, default: all on embeddings; repeatable.")
+    ] = None,
+    dim: Annotated[int, counted("Dimensions of a row.", least=2, most=10**5)] = 64,
+    large: Annotated[
+        int, counted("Dimensions of a row for the heads that are timed again.", least=2, most=10**5)
+    ] = 640,
+    way: Annotated[int, counted("Classes in a task.", least=2, most=10**5)] = 5,
+    shot: Annotated[int, counted("Labelled items a class.", most=10**5)] = 1,
+    query: Annotated[int, counted("Queries a class.", most=10**5)] = 15,
+    tasks: Annotated[int, counted("How many tasks.")] = 10_000,
+    plain_tasks: Annotated[int, counted("Tasks in a repetition one at a time; it is extrapolated.")] = 30,
+    **shared: Any,
+) -> None:
+    """Time every head on thousands of tasks at once, against one task at a time.
+
+    Example: `python -m benchmarks methods --out docs/performance/methods.json`
+    """
+    from benchmarks.methods import measure_methods
+
+    own = {"heads": tuple(heads or ()), "dim": dim, "large": large, "way": way, "shot": shot, "query": query}
+    _measure(measure_methods, {**own, "tasks": tasks, "plain_tasks": plain_tasks}, **shared)
+
+
+@app.command()
+def performance(
+    records: Annotated[Path, typer.Argument(help="The directory of the records.")] = Path("docs/performance"),
+    page: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/performance.md"),
+) -> None:
+    """Write the page on speed from the kept records.
+
+    Example: `python -m benchmarks performance`
+    """
+    from benchmarks.performance import performance_page
+    from fewset.io.files import write_text
+
+    write_text(page, performance_page(records))
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m benchmarks")

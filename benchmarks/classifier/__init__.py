@@ -1,0 +1,1 @@
+"""The accuracy and calibration of the classifier, measured on tasks of labelled image sets."""

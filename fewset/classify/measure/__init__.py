@@ -1,1 +1,0 @@
-"""How good the classifier is, measured on tasks of labelled image sets: what `fewset measure` computes."""

@@ -1,0 +1,27 @@
+"""Every head scores tasks alike, many at once and one by one."""
+
+import pytest
+
+from benchmarks.methods import ManyTasks, OneByOne, measure_methods
+from fewset.bench.measuring import Measuring
+from fewset.models.about import about_of
+from fewset.models.heads import HEADS
+
+
+@pytest.mark.slow
+def test_methods_on_many_tasks_at_once() -> None:
+    sizes = {"dim": 7, "large": 11, "tasks": 70, "plain_tasks": 3, "query": 2}
+    record = measure_methods(Measuring(2, "cpu"), heads=("ridge", "tim"), **sizes)
+    assert [side["images"] for side in record["sides"]] == [1050, 45, 1050, 45, 1050, 1050]
+    assert [ratio["what"].split(",")[0] for ratio in record["ratios"]] == [
+        "ridge (closed form)", "tim (iterative)"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("head", [name for name in HEADS if about_of(HEADS[name]).takes == "embeddings"])
+def test_every_head_scores_tasks_alike_one_by_one(head: str) -> None:
+    """`OneByOne` raises an error where the two ways differ."""
+    side = OneByOne(head=head, dim=9, device="cpu", way=3, shot=2, query=3, tasks=4)
+    assert side()["images"] == 4 * 15
+    many = ManyTasks(head=head, dim=9, device="cpu", way=3, shot=2, query=3, tasks=70)
+    assert (many()["images"], many()["images"]) == (64 * 15, 70 * 15)
