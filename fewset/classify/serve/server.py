@@ -101,19 +101,23 @@ async def _not_as_described(_: Request, error: Exception) -> Response:
 
 
 class _Protocol(H11Protocol):
-    """HTTP as uvicorn speaks it. When there are too many connections, an idle one makes room for the next."""
+    """HTTP as uvicorn speaks it. When there are too many connections, an idle one makes room for the next.
+
+    uvicorn ends idle connections only after their first response: connections that never send a request would
+    reach its `limit_concurrency`, and it would answer everybody else with 503.
+    """
 
     def connection_made(self, transport: Any) -> None:
         if self.limit_concurrency and len(self.connections) >= self.limit_concurrency - 1:
-            idle = (other for other in self.connections if isinstance(other, _Protocol) and other.is_idle)
-            for other in islice(idle, 1):
+            for other in islice(filter(_is_idle, self.connections), 1):
                 other.transport.close()
         super().connection_made(transport)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request has come that is still to be answered."""
-        return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
+
+def _is_idle(connection: Any) -> bool:
+    """Whether no request has come that is still to be answered."""
+    waiting = connection.cycle is None or connection.cycle.response_complete
+    return waiting and not connection.transport.is_closing()
 
 
 def run(

@@ -146,8 +146,6 @@ def test_large_bodies_are_refused_announced_or_not() -> None:
         headers = {"content-type": "multipart/form-data; boundary=x"}
         answer = opened.post("/api/photos", headers=headers, content=(bytes(1000) for _ in range(20)))
         assert answer.status_code == 413
-        headers["content-length"] = "-5"
-        assert opened.post("/api/photos", headers=headers, content=b"").status_code == 400
         assert opened.post("/api/classes", content=bytes(1001)).status_code == 413
         assert opened.get("/api/state").json()["classes"] == []
 
