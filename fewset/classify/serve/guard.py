@@ -191,7 +191,7 @@ def is_loopback(host: str) -> bool:
 
 
 def cookie_name(scope: Scope) -> str:
-    """The name of the cookie with the token. It has the port: a host's cookies are shared by all its ports."""
+    """The name of the cookie with the token, one for each port: all ports of a host share their cookies."""
     _, port = scope.get("server") or ("", None)
     return f"fewset_token_{port}"
 

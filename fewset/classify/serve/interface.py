@@ -10,12 +10,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.datastructures import UploadFile as UploadedFile  # what really comes
 
-from fewset.classify.export.writing import has_runtime
 from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.photos.sources import Photo
 from fewset.classify.serve import payloads
 from fewset.classify.serve.album import checked_class, in_words
-from fewset.classify.serve.downloads import DOWNLOADS, packed, title
+from fewset.classify.serve.downloads import DOWNLOADS
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
 from fewset.classify.serve.projection import projection
 from fewset.classify.serve.workbench import TOP, Moment, Workbench
@@ -108,9 +107,9 @@ class Interface:
             undo=moment.undo,
             waiting=self.queue.waiting,
             downloads=[
-                payloads.DownloadShown(name=name, title=title(name))
-                for name in DOWNLOADS
-                if name != "web" or has_runtime()
+                payloads.DownloadShown(name=name, title=download.title)
+                for name, download in DOWNLOADS.items()
+                if download.available()
             ],
         )
 
@@ -219,7 +218,7 @@ class Interface:
             return JSONResponse(
                 {"detail": f"there is no download of that name; {', '.join(DOWNLOADS)} are"}, 404
             )
-        file, data = packed(name, self.bench.moment())
+        file, data = DOWNLOADS[name].packed(self.bench.moment())
         headers = {"content-disposition": f'attachment; filename="{file}"'}
         return Response(data, media_type="application/octet-stream", headers=headers)
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import mimetypes
 import secrets
 import signal
 import socket
@@ -18,6 +19,7 @@ from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fewset import __version__
@@ -30,7 +32,7 @@ from fewset.core.errors import UserError
 from fewset.core.names import shortened
 
 PAGE = Path(__file__).parent / "page"
-_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+mimetypes.add_type("text/javascript", ".js")  # on Windows another program may have set another type
 _MOST_CONNECTIONS = 1000
 
 
@@ -52,28 +54,17 @@ def application(
         redoc_url=None,
     )
     app.include_router(Interface(bench, queue).router)
-    _add_page(app)
+    app.mount("/static", StaticFiles(directory=PAGE))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(PAGE / "index.html")
+
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(QueueFull, _queue_full)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _not_as_described)
     return Guard(app, host=host, token=token, limits=limits or Limits(), allowed_hosts=allowed_hosts)
-
-
-def _add_page(app: FastAPI) -> None:
-    """The files of the page, each by its own name: what is asked for never becomes a path."""
-    for file in sorted(PAGE.iterdir()):
-        if file.suffix in _KINDS:
-            _add_file(app, f"/static/{file.name}", file, _KINDS[file.suffix])
-    _add_file(app, "/", PAGE / "index.html", "text/html")
-    _add_file(app, "/docs", PAGE / "docs.html", "text/html")
-
-
-def _add_file(app: FastAPI, address: str, file: Path, kind: str) -> None:
-    async def send() -> FileResponse:
-        return FileResponse(file, media_type=kind)
-
-    app.add_api_route(address, send, methods=["GET"], include_in_schema=False, response_class=FileResponse)
 
 
 async def _user_error(_: Request, error: Exception) -> Response:

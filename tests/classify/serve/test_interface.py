@@ -11,11 +11,9 @@ import pytest
 
 from fewset import FewShotClassifier
 from fewset.classify.serve import workbench
-from fewset.classify.serve.downloads import DOWNLOADS, register_download
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
 from fewset.classify.serve.interface import shown_name
 from fewset.classify.serve.opening import open_workbench
-from fewset.classify.serve.workbench import Moment
 from fewset.core.errors import UserError
 from fewset.encoders import register_encoder
 from tests.helpers.command_line import succeed
@@ -214,25 +212,6 @@ def test_predictions_are_a_table_in_which_no_name_is_a_formula() -> None:
     assert float(second["probability"]) == pytest.approx(shown[1]["probability"], abs=1e-4)
 
 
-def test_a_new_download_is_one_function(tmp_path: Path) -> None:
-    @register_download("folder")
-    def folder(moment: Moment, place: Path) -> Path:
-        """Download a folder."""
-        (place / "site").mkdir()
-        (place / "site" / "classes.txt").write_text(",".join(moment.album.classes))
-        return place / "site"
-
-    with client() as opened:
-        teach(opened, 1)
-        shown = opened.get("/api/state").json()["downloads"]
-        assert {"name": "folder", "title": "Download a folder"} in shown
-        answer = opened.get("/api/downloads/folder")
-    assert 'filename="site.zip"' in answer.headers["content-disposition"]
-    assert answer.content.startswith(b"PK")
-    assert set(DOWNLOADS) >= {"classifier", "predictions", "folder"}
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_picture_has_every_photo_and_every_class() -> None:
     with client() as opened:
         teach(opened)
@@ -271,13 +250,17 @@ def test_names_of_files_are_shown_on_one_line(name: str, shown: str) -> None:
 
 def test_the_page_and_its_files_are_there_and_nothing_else() -> None:
     with client() as opened:
-        for address, kind in (("/", "text/html"), ("/docs", "text/html"), ("/static/page.css", "text/css")):
+        for address, kind in (
+            ("/", "text/html"),
+            ("/static/page.js", "text/javascript"),
+            ("/static/page.css", "text/css"),
+        ):
             answer = opened.get(address)
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith(kind)
         for address in (
             "/static/../server.py",
-            "/static/index.html",
+            "/static/..%2fserver.py",
             "/static/%2e%2e/guard.py",
             "/etc/passwd",
         ):

@@ -3,11 +3,9 @@
 `FEWSET_SCREENSHOTS=docs/static python -m pytest tests/classify/serve/test_page.py` makes the guide's pictures.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
@@ -243,11 +241,3 @@ def test_it_fits_a_phone_and_a_screen_reader(page: Any, fruit: Path) -> None:
     assert nameless == []
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map((each) => each.id)")
     assert len(ids) == len(set(ids))
-
-
-def test_the_description_of_the_interface_is_shown(page: Any, server: str) -> None:
-    page.goto(f"{server}docs")
-    page.get_by_text("POST /api/classify").wait_for()
-    assert page.get_by_text("POST /api/classify").count() == 1
-    paths = json.load(urlopen(f"{server}openapi.json"))["paths"]
-    assert page.locator(".route").count() == sum(map(len, paths.values()))
