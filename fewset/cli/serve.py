@@ -42,8 +42,8 @@ def serve(
     for module in ("fastapi", "uvicorn", "python_multipart"):
         import_extra(module, "web")
     from fewset.classify.serve.autosave import earlier_work, work_file
-    from fewset.classify.serve.opening import open_workbench
     from fewset.classify.serve.server import run
+    from fewset.classify.serve.workbench import open_workbench
 
     bench, queue = open_workbench(classifier, encoder, device)
     saved = work_file(classifier)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewset.classify.background.head import Background
 from fewset.classify.labels import check_class_names
 from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.photos.support import Support, support_of_photos
@@ -17,35 +18,29 @@ MOST_CLASSES = 1000
 MOST_PHOTOS = 20_000
 
 
-class NumberedPhoto(NamedTuple):
-    """A photo under the number by which it is asked for."""
+class AlbumPhoto(NamedTuple):
+    """A photo under the number by which it is asked for; without a label as long as it is in no class."""
 
     number: int
     row: PhotoRow
-
-
-class LabelledPhoto(NamedTuple):
-    number: int
-    label: str
-    row: PhotoRow
+    label: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Album:
-    """Classes, which may be empty, their photos, and whether a photo may be none of these."""
+    """Classes, which may be empty, their photos, and how a classifier learns from them."""
 
     classes: tuple[str, ...] = ()
-    photos: tuple[LabelledPhoto, ...] = ()
+    photos: tuple[AlbumPhoto, ...] = ()
     share: float | None = SHARE
-    """Of the classes' own photos that may be turned away as none of these; None: none are."""
+    """Of the classes' own photos that may be rejected as none of these; None: none are."""
+    head: str = "auto"
+    background: Background | None = None
 
     @cached_property
-    def by_number(self) -> dict[int, LabelledPhoto]:
+    def by_number(self) -> dict[int, AlbumPhoto]:
         """The photos by number: the page asks for thousands of thumbnails, one by one."""
         return {photo.number: photo for photo in self.photos}
-
-    def photos_of(self, label: str) -> list[LabelledPhoto]:
-        return [photo for photo in self.photos if photo.label == label]
 
     def with_class(self, name: str) -> "Album":
         name = checked_class(name)
@@ -55,11 +50,11 @@ class Album:
             raise UserError(f"there are {MOST_CLASSES} classes, and more are not possible here")
         return replace(self, classes=(*self.classes, name))
 
-    def with_photos(self, label: str, photos: Iterable[NumberedPhoto]) -> "Album":
+    def with_photos(self, label: str, photos: Iterable[AlbumPhoto]) -> "Album":
         """More photos of a class, which is made if need be; those that are here already are moved to it."""
         label = checked_class(label)
         there = self if label in self.classes else self.with_class(label)
-        given = tuple(LabelledPhoto(number, label, row) for number, row in photos)
+        given = tuple(photo._replace(label=label) for photo in photos)
         numbers = {photo.number for photo in given}
         kept = tuple(photo for photo in there.photos if photo.number not in numbers)
         if len(kept) + len(given) > MOST_PHOTOS:
@@ -126,17 +121,19 @@ class Album:
         return chosen
 
 
-def album_of(support: Support, share: float | None) -> Album:
-    """The album that a classifier was made from. Labels that are numbers become texts."""
-    labels = [str(label) for label in support.classes[support.labels].tolist()]
-    rows = zip(
-        support.names, support.features, support.thumbnails, support.fingerprints.tolist(), strict=True
+def photo_rows_of(support: Support) -> list[PhotoRow]:
+    """The photos that a classifier was made from."""
+    columns = (
+        support.names,
+        support.features,
+        support.thumbnails,
+        support.fingerprints.tolist(),
+        support.groups,
     )
-    photos = (
-        LabelledPhoto(number, label, PhotoRow(*row, group=group))
-        for number, (label, group, row) in enumerate(zip(labels, support.groups, rows, strict=True))
-    )
-    return Album(tuple(dict.fromkeys(labels)), tuple(photos), share)
+    return [
+        PhotoRow(name, features, thumbnail, fingerprint, group=group)
+        for name, features, thumbnail, fingerprint, group in zip(*columns, strict=True)
+    ]
 
 
 def checked_class(name: str) -> str:

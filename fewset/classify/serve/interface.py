@@ -16,7 +16,7 @@ from fewset.classify.serve import payloads
 from fewset.classify.serve.album import checked_class, in_words
 from fewset.classify.serve.downloads import DOWNLOADS
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
-from fewset.classify.serve.projection import projection
+from fewset.classify.serve.projection import Projection, projection
 from fewset.classify.serve.workbench import TOP, Moment, Workbench
 from fewset.core.errors import UserError
 from fewset.core.names import LONGEST, one_line
@@ -97,36 +97,32 @@ class Interface:
         return payloads.State(
             revision=moment.revision,
             encoder=self.bench.stamp.id,
-            head=self.bench.head,
+            head=moment.album.head,
             classes=payloads.classes_shown(moment),
             share=moment.album.share,
             usual_share=self.bench.usual_share,
-            can_reject=payloads.can_reject(moment),
+            can_reject=moment.learned is not None and bool(moment.learned.trust.closeness),
             trust=payloads.trust_shown(moment),
             learning=moment.learning,
             undo=moment.undo,
             waiting=self.queue.waiting,
-            downloads=[
-                payloads.DownloadShown(name=name, title=download.title)
-                for name, download in DOWNLOADS.items()
-                if download.available()
-            ],
+            downloads={name: each.title for name, each in DOWNLOADS.items() if each.available()},
         )
 
     async def add_photos(
         self,
         label: Annotated[str, Form(min_length=1, max_length=LONGEST)],
         photos: Photos,
-        group: Annotated[
-            str, Form(max_length=LONGEST, description="What has the same group is undone together.")
+        step: Annotated[
+            str, Form(max_length=LONGEST, description="Photos of the same step are undone together.")
         ] = "",
     ) -> payloads.Added:
         """Add photos to a class, which is made if it is new. What cannot be read is skipped."""
         checked_class(label)
         rows = await self.embedded(uploaded(photos))
-        added = self.bench.add(label, [row for row in rows if not row.problem], group)
+        added = self.bench.add(label, [row for row in rows if not row.problem], step)
         return payloads.Added(
-            photos=[payloads.PhotoShown(number=number, name=row.name) for number, row in added],
+            photos=[payloads.photo_shown(photo) for photo in added],
             skipped=[payloads.Skipped(name=row.name, problem=row.problem) for row in rows if row.problem],
         )
 
@@ -207,16 +203,15 @@ class Interface:
         """Keep photos no longer."""
         self.bench.forget(asked.photos)
 
-    def picture(self) -> payloads.Picture:
+    def picture(self) -> Projection:
         """The photos on a plane, with the prototypes before and after adaptation."""
-        moment: Moment = self.bench.moment()
-        return payloads.picture_shown(moment, projection(moment.ready()))
+        return projection(self.bench.moment())
 
     def download(self, name: str) -> Response:
         """The classifier, or what it says, as a file."""
         if name not in DOWNLOADS:
             return JSONResponse(
-                {"detail": f"there is no download of that name; {', '.join(DOWNLOADS)} are"}, 404
+                {"detail": f"there is no such download; expected one of {', '.join(DOWNLOADS)}"}, 404
             )
         file, data = DOWNLOADS[name].packed(self.bench.moment())
         headers = {"content-disposition": f'attachment; filename="{file}"'}

@@ -1,4 +1,4 @@
-"""What goes over the wire, as the OpenAPI page describes it, and how it is made of what the house knows."""
+"""What requests and responses hold, as openapi.json describes it."""
 
 from math import isfinite
 from typing import Annotated
@@ -7,15 +7,12 @@ from pydantic import BaseModel, Field
 
 from fewset.classify.labels import plain_label
 from fewset.classify.predict.answers import Answer
-from fewset.classify.serve.album import LabelledPhoto
-from fewset.classify.serve.projection import Projection
+from fewset.classify.serve.album import AlbumPhoto
 from fewset.classify.serve.workbench import Moment
-from fewset.classify.trust import Trust
 from fewset.core.names import LONGEST
 
 ClassName = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 Number = Annotated[int, Field(ge=0, lt=2**53)]
-Numbers = Annotated[list[Number], Field(min_length=1, max_length=20_000)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
@@ -33,7 +30,7 @@ class Rename(BaseModel):
 
 
 class PhotoNumbers(BaseModel):
-    photos: Numbers
+    photos: list[Number] = Field(min_length=1, max_length=20_000)
 
 
 class Move(PhotoNumbers):
@@ -41,7 +38,7 @@ class Move(PhotoNumbers):
 
 
 class Reject(BaseModel):
-    share: Share | None = Field(description="Of the classes' own photos that may be turned away; null: none.")
+    share: Share | None = Field(description="Of the classes' own photos that may be rejected; null: none.")
 
 
 class PhotoShown(BaseModel):
@@ -75,13 +72,15 @@ class ConfusionShown(BaseModel):
 
 
 class SuspectShown(BaseModel):
-    photo: PhotoShown
+    photo: int
     label: str
     looks_like: str
     probability: float
 
 
 class TrustShown(BaseModel):
+    """How far to trust the classifier. Photos are given by their numbers."""
+
     in_words: str
     tested: int
     right: int
@@ -90,13 +89,8 @@ class TrustShown(BaseModel):
     untested: list[str] = Field(description="Classes with too few photos to be tested.")
     confusions: list[ConfusionShown]
     suspects: list[SuspectShown]
-    copies: list[list[PhotoShown]]
+    copies: list[list[int]]
     weakest: str = Field(description="The class that another photo would help most.")
-
-
-class DownloadShown(BaseModel):
-    name: str
-    title: str
 
 
 class State(BaseModel):
@@ -106,19 +100,14 @@ class State(BaseModel):
     classes: list[ClassShown]
     share: float | None
     usual_share: float = Field(description="The share to set when a photo may be none of these again.")
-    can_reject: bool = Field(description="Whether it can be told that a photo is none of these.")
+    can_reject: bool = Field(description="Whether the classifier can find a photo to be none of these.")
     trust: TrustShown | None = Field(
         description="null as long as fewer than two classes have photos, and while it is learning."
     )
     learning: bool = Field(description="Whether the classifier is still learning from the last change.")
     undo: str | None
     waiting: int = Field(description="Photos that are being embedded.")
-    downloads: list[DownloadShown]
-
-
-class Likely(BaseModel):
-    label: str
-    probability: float
+    downloads: dict[str, str] = Field(description="The title of each download.")
 
 
 class Reason(PhotoShown):
@@ -131,7 +120,7 @@ class AnswerShown(BaseModel):
     label: str | None = Field(description="The likeliest class, also of a photo that is none of these.")
     none_of_these: bool
     probability: float | None
-    top: list[Likely]
+    top: list[tuple[str, float]] = Field(description="The likeliest classes with their probabilities.")
     closeness: float | None
     reason: Reason | None = Field(description="The nearest labelled photo.")
     problem: str = ""
@@ -143,58 +132,33 @@ class Answers(BaseModel):
     answers: list[AnswerShown]
 
 
-class Point(BaseModel):
-    x: float
-    y: float
-
-
-class PhotoPoint(Point):
-    number: int
-    name: str
-    label: str
-
-
-class PrototypePoint(BaseModel):
-    label: str
-    before: Point
-    after: Point
-
-
-class Picture(BaseModel):
-    shown: float = Field(description="The share of the photos' differences that the picture shows.")
-    photos: list[PhotoPoint]
-    prototypes: list[PrototypePoint]
-
-
 def trust_shown(moment: Moment) -> TrustShown | None:
-    """How far to trust the classifier, in names instead of numbers."""
-    learned = moment.learned
-    if learned is None:
+    """How far to trust the classifier, with the names of classes and the numbers of photos."""
+    if moment.learned is None:
         return None
-    trust: Trust = learned.trust
-    names = [str(plain_label(label)) for label in learned.support.classes]
-    photos = [photo_shown(photo) for photo in moment.album.photos]
+    trust, photos = moment.learned.trust, moment.album.photos
+    names = [str(plain_label(label)) for label in moment.learned.support.classes]
     return TrustShown(
         in_words=trust.in_words,
         tested=trust.tested,
         right=trust.right,
         low=trust.interval.low if trust.interval else None,
         high=trust.interval.high if trust.interval else None,
-        untested=[names[number] for number in trust.untested],
+        untested=[names[label] for label in trust.untested],
         confusions=[
             ConfusionShown(label=names[each.label], taken_for=names[each.taken_for], photos=each.photos)
             for each in trust.confusions
         ],
         suspects=[
             SuspectShown(
-                photo=photos[each.photo],
-                label=moment.album.photos[each.photo].label,
+                photo=photos[each.photo].number,
+                label=photos[each.photo].label,
                 looks_like=names[each.looks_like],
                 probability=each.probability,
             )
             for each in trust.suspects
         ],
-        copies=[[photos[number] for number in group] for group in trust.copies],
+        copies=[[photos[place].number for place in group] for group in trust.copies],
         weakest=names[trust.weakest],
     )
 
@@ -206,52 +170,24 @@ def classes_shown(moment: Moment) -> list[ClassShown]:
     return [ClassShown(name=name, photos=own) for name, own in photos.items()]
 
 
-def photo_shown(photo: LabelledPhoto) -> PhotoShown:
+def photo_shown(photo: AlbumPhoto) -> PhotoShown:
     return PhotoShown(number=photo.number, name=photo.row.name)
-
-
-def can_reject(moment: Moment) -> bool:
-    return moment.learned is not None and bool(moment.learned.trust.closeness)
 
 
 def answer_shown(moment: Moment, answer: Answer, number: int | None = None) -> AnswerShown:
     """One answer, with the nearest labelled photo as it stands in the album."""
-    reason, taught = None, None
-    if answer.nearest >= 0:
-        nearest = moment.album.photos[answer.nearest]
-        reason = Reason(number=nearest.number, name=nearest.row.name, label=nearest.label)
-    if number is not None:
-        kept = moment.album.by_number.get(number)
-        taught = kept.label if kept else None
+    nearest = moment.album.photos[answer.nearest] if answer.nearest >= 0 else None
+    kept = moment.album.by_number.get(number) if number is not None else None
     label = str(answer.top[0][0]) if answer.top else None
     return AnswerShown(
         number=number,
         name=answer.name,
         label=label,
         none_of_these=label is not None and str(answer.label) != label,
-        probability=_number(answer.probability),
-        top=[Likely(label=str(each), probability=probability) for each, probability in answer.top],
-        closeness=_number(answer.closeness),
-        reason=reason,
+        probability=answer.probability if isfinite(answer.probability) else None,
+        top=[(str(each), probability) for each, probability in answer.top],
+        closeness=answer.closeness if isfinite(answer.closeness) else None,
+        reason=nearest and Reason(number=nearest.number, name=nearest.row.name, label=nearest.label),
         problem=answer.problem,
-        taught=taught,
+        taught=kept.label if kept else None,
     )
-
-
-def picture_shown(moment: Moment, places: Projection) -> Picture:
-    classes = moment.ready().support.classes
-    return Picture(
-        shown=places.shown,
-        photos=[
-            PhotoPoint(number=photo.number, name=photo.row.name, label=photo.label, x=x, y=y)
-            for photo, (x, y) in zip(moment.album.photos, places.photos.tolist(), strict=True)
-        ],
-        prototypes=[
-            PrototypePoint(label=str(label), before=Point(x=b[0], y=b[1]), after=Point(x=a[0], y=a[1]))
-            for label, b, a in zip(classes, places.before.tolist(), places.after.tolist(), strict=True)
-        ],
-    )
-
-
-def _number(number: float) -> float | None:
-    return number if isfinite(number) else None

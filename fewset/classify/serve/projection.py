@@ -6,35 +6,53 @@ classes, is the column of weights that a photo is multiplied with. Both are draw
 For a head that compares with the means themselves they are one and the same.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-from jaxtyping import Float
+from pydantic import BaseModel, Field
 
 from fewset.classify.heads import prepared, unit_rows
-from fewset.classify.model import Learned
+from fewset.classify.serve.workbench import Moment
 from fewset.evaluation.principal_plane import principal_plane
 
-
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """Places on a plane: the one on which the photos differ most (principal components)."""
-
-    photos: Float[np.ndarray, "n 2"]
-    before: Float[np.ndarray, "N 2"]
-    """Prototypes: the mean of each class."""
-    after: Float[np.ndarray, "N 2"]
-    """Prototypes as the head has adapted them to each other."""
-    shown: float
-    """The share of the photos' differences that the plane shows."""
+Place = tuple[float, float]
 
 
-def projection(learned: Learned) -> Projection:
+class PhotoPlace(BaseModel):
+    number: int
+    place: Place
+
+
+class PrototypePlaces(BaseModel):
+    label: str
+    before: Place = Field(description="The mean of the class.")
+    after: Place = Field(description="The prototype as the head has adapted it to the other classes.")
+
+
+class Projection(BaseModel):
+    """Places on the plane on which the photos differ most (principal components)."""
+
+    shown: float = Field(description="The share of the photos' variance that the plane shows.")
+    photos: list[PhotoPlace]
+    prototypes: list[PrototypePlaces]
+
+
+def projection(moment: Moment) -> Projection:
     """The picture of a classifier's labelled photos."""
+    learned = moment.ready()
     linear, support = learned.linear, learned.support
     rows = unit_rows(prepared(support.features, linear.power) - linear.shift)
-    members = np.eye(len(support.classes))[support.labels]
-    before = unit_rows(members.T @ rows)
-    after = unit_rows(linear.weight.T)
+    before = unit_rows(np.eye(len(support.classes))[support.labels].T @ rows)
     plane = principal_plane(rows)
-    return Projection(plane.places(rows), plane.places(before), plane.places(after), plane.shown)
+    photos, means, adapted = (
+        plane.places(part).tolist() for part in (rows, before, unit_rows(linear.weight.T))
+    )
+    return Projection(
+        shown=plane.shown,
+        photos=[
+            PhotoPlace(number=photo.number, place=place)
+            for photo, place in zip(moment.album.photos, photos, strict=True)
+        ],
+        prototypes=[
+            PrototypePlaces(label=str(label), before=mean, after=place)
+            for label, mean, place in zip(support.classes, means, adapted, strict=True)
+        ],
+    )

@@ -6,15 +6,19 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, islice
+from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from fewset.classify.background.head import Background
+from fewset.classify.embedding import chosen_encoder, encoder_of
+from fewset.classify.heads import find_classifier_head
 from fewset.classify.model import EncoderStamp, Learned, learn
 from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.predict.answers import Answer, answered, unreadable
-from fewset.classify.serve.album import Album, NumberedPhoto, album_of, in_words
+from fewset.classify.saving import load_classifier
+from fewset.classify.serve.album import Album, AlbumPhoto, in_words, photo_rows_of
+from fewset.classify.serve.embedding_queue import EmbeddingQueue
 from fewset.classify.trust.rejection import SHARE
 from fewset.core.errors import UserError
 
@@ -35,7 +39,7 @@ class Moment:
     album: Album
     learned: Learned | None
     """None as long as there is too little to learn from."""
-    tried: tuple[NumberedPhoto, ...]
+    tried: tuple[AlbumPhoto, ...]
     undo: str | None
     """What would be undone."""
     learning: bool = False
@@ -59,55 +63,50 @@ class Moment:
 
 class _Step(NamedTuple):
     what: str
-    group: str
+    name: str
     before: Album
 
 
 class Workbench:
     """Safe to use from several threads. Learning is put off until somebody asks for what was learned."""
 
-    def __init__(self, stamp: EncoderStamp, head: str = "auto", background: Background | None = None) -> None:
-        self.stamp, self.head, self.background = stamp, head, background
+    def __init__(
+        self, stamp: EncoderStamp, learned: Learned | None = None, share: float | None = SHARE
+    ) -> None:
+        """Empty, or with the photos of a classifier, which answers as it did until they change."""
+        self.stamp = stamp
         self._album = Album()
         self.usual_share = SHARE
         """The last share that was not None: what turning "none of these" on again sets."""
         self._learned: Learned | None = None
         self._learned_from = self._album.photos
         self._steps: deque[_Step] = deque(maxlen=MOST_STEPS)
-        self._tried: dict[int, PhotoRow] = {}
+        self._tried: dict[int, AlbumPhoto] = {}
         self._numbers = count()
         self._revision = 0
         self._changing, self._learning = Lock(), Lock()
         self._coming: Future[None] | None = None  # done when a thread has learned
         self._seconds = 0.0  # that learning took the last time
-
-    @classmethod
-    def opened(cls, learned: Learned, stamp: EncoderStamp, share: float | None) -> "Workbench":
-        """With the photos of a classifier, which answers as it did until they change."""
-        bench = cls(stamp, learned.head, learned.background)
-        bench._put(album_of(learned.support, share))
-        bench._numbers = count(len(learned.support))
-        if learned.support.classes.dtype.kind == "U":  # numbers became texts, in another order
-            # The encoder is the same, but it may have moved since the file was written.
-            bench._learned, bench._learned_from = replace(learned, encoder=stamp), bench._album.photos
-        return bench
+        if learned is not None:
+            self.open(learned, share, "")
+            self._steps.clear()
 
     @property
     def revision(self) -> int:
         """Changes with whatever the page shows."""
         return self._revision
 
-    def change(self, what: str, step: Callable[[Album], Album], group: str = "") -> None:
-        """Take a step that can be undone; `what` it was is said in a few words. None if nothing changes.
+    def change(self, what: str, changed: Callable[[Album], Album], step: str = "") -> None:
+        """Take a step that can be undone; `what` describes it in a few words. No step if nothing changes.
 
-        Steps of one group that follow each other are undone together.
+        Changes that follow each other under the same name of a step are one step.
         """
         with self._changing:
-            album = step(self._album)
+            album = changed(self._album)
             if album is self._album:
                 return
-            if not (group and self._steps and self._steps[-1].group == group):
-                self._steps.append(_Step(what, group, self._album))
+            if not (step and self._steps and self._steps[-1].name == step):
+                self._steps.append(_Step(what, step, self._album))
             self._put(album)
 
     def undo(self) -> str:
@@ -119,18 +118,36 @@ class Workbench:
             self._put(last.before)
             return last.what
 
-    def add(self, label: str, rows: Sequence[PhotoRow], group: str = "") -> list[NumberedPhoto]:
+    def add(self, label: str, rows: Sequence[PhotoRow], step: str = "") -> list[AlbumPhoto]:
         """New photos of a class, which may be new, too."""
         photos = self._numbered(rows)
-        what = "adding photos" if group else f"adding {in_words(rows)} to {label.strip()}"
-        self.change(what, lambda album: album.with_photos(label, photos), group)
+        what = "adding photos" if step else f"adding {in_words(rows)} to {label.strip()}"
+        self.change(what, lambda album: album.with_photos(label, photos), step)
         return photos
 
-    def try_out(self, rows: Sequence[PhotoRow]) -> list[NumberedPhoto]:
+    def open(self, learned: Learned, share: float | None, name: str) -> None:
+        """Go on with a classifier from a file instead of what is here."""
+        find_classifier_head(learned.head)  # unknown without its plugin: not only after the first change
+        support = learned.support
+        labels = [str(label) for label in support.classes[support.labels].tolist()]
+        photos = zip(self._numbered(photo_rows_of(support)), labels, strict=True)
+        album = Album(
+            tuple(dict.fromkeys(labels)),
+            tuple(photo._replace(label=label) for photo, label in photos),
+            share,
+            learned.head,
+            learned.background,
+        )
+        self.change(f"opening {name}", lambda _: album)
+        if support.classes.dtype.kind == "U":  # numbers became texts, in another order
+            # The encoder is the same, but it may have moved since the file was written.
+            self._learned, self._learned_from = replace(learned, encoder=self.stamp), album.photos
+
+    def try_out(self, rows: Sequence[PhotoRow]) -> list[AlbumPhoto]:
         """Keep photos to be classified, now and whenever there is more to learn from."""
         photos = self._numbered(rows)
         with self._changing:
-            self._tried.update(photos)
+            self._tried.update({photo.number: photo for photo in photos})
             for number in list(islice(self._tried, max(0, len(self._tried) - MOST_TRIED))):
                 del self._tried[number]
             self._revision += 1
@@ -138,7 +155,7 @@ class Workbench:
 
     def teach(self, numbers: Sequence[int], label: str) -> None:
         """Put photos that were tried into a class."""
-        photos = [NumberedPhoto(number, self._row(number)) for number in dict.fromkeys(numbers)]
+        photos = [self._tried_photo(number) for number in dict.fromkeys(numbers)]
         what = f"adding {in_words(photos)} to {label.strip()}"
         self.change(what, lambda album: album.with_photos(label, photos))
 
@@ -151,8 +168,7 @@ class Workbench:
 
     def thumbnail(self, number: int) -> bytes:
         """The small JPEG of any photo that is here."""
-        photo = self._album.by_number.get(number)
-        return photo.row.thumbnail if photo else self._row(number).thumbnail
+        return (self._album.by_number.get(number) or self._tried_photo(number)).row.thumbnail
 
     def moment(self) -> Moment:
         """Everything as it is now; learns first, when photos or labels have changed."""
@@ -164,7 +180,7 @@ class Workbench:
             support = moment.album.support()
             learned = None
             if support is not None:
-                learned = learn(self.head, support, self.stamp, self.background)
+                learned = learn(moment.album.head, support, self.stamp, moment.album.background)
             with self._changing:
                 self._learned, self._learned_from = learned, moment.album.photos
             self._seconds = monotonic() - started
@@ -208,11 +224,9 @@ class Workbench:
     def _snapshot(self) -> Moment:
         with self._changing:
             undo = self._steps[-1].what if self._steps else None
-            tried = tuple(NumberedPhoto(number, row) for number, row in self._tried.items())
             learning = self._album.photos is not self._learned_from
-            return Moment(
-                self._revision, self._album, None if learning else self._learned, tried, undo, learning
-            )
+            learned = None if learning else self._learned
+            return Moment(self._revision, self._album, learned, tuple(self._tried.values()), undo, learning)
 
     def _put(self, album: Album) -> None:
         self._album = album
@@ -220,12 +234,27 @@ class Workbench:
         if album.share is not None:
             self.usual_share = album.share
 
-    def _row(self, number: int) -> PhotoRow:
-        row = self._tried.get(number)
-        if row is None:
+    def _tried_photo(self, number: int) -> AlbumPhoto:
+        photo = self._tried.get(number)
+        if photo is None:
             raise UserError(f"there is no photo {number} here; it may have been removed")
-        return row
+        return photo
 
-    def _numbered(self, rows: Sequence[PhotoRow]) -> list[NumberedPhoto]:
+    def _numbered(self, rows: Sequence[PhotoRow]) -> list[AlbumPhoto]:
         with self._changing:
-            return [NumberedPhoto(next(self._numbers), row) for row in rows]
+            return [AlbumPhoto(next(self._numbers), row) for row in rows]
+
+
+def open_workbench(
+    path: Path | None = None, encoder: str | None = None, device: str = "auto"
+) -> tuple[Workbench, EmbeddingQueue]:
+    """A workbench, empty or with the classifier of a file, and the queue that embeds photos for it.
+
+    The encoder of a file is found by the name that it has there, unless another place is given.
+    """
+    if path is None:
+        found = chosen_encoder(encoder or "auto", device)
+        return Workbench(EncoderStamp(found.id, found.digest)), EmbeddingQueue(found)
+    learned, share = load_classifier(path)
+    found = encoder_of(learned, encoder, device)
+    return Workbench(EncoderStamp(found.id, found.digest), learned, share), EmbeddingQueue(found)

@@ -13,7 +13,7 @@ from fewset import FewShotClassifier
 from fewset.classify.serve import workbench
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
 from fewset.classify.serve.interface import shown_name
-from fewset.classify.serve.opening import open_workbench
+from fewset.classify.serve.workbench import open_workbench
 from fewset.core.errors import UserError
 from fewset.encoders import register_encoder
 from tests.helpers.command_line import succeed
@@ -60,12 +60,14 @@ def test_a_photo_in_the_wrong_class_is_suspected() -> None:
     with client() as opened:
         teach(opened)
         opened.post("/api/photos", data={"label": "brick"}, files=files("grass", 60))
-        trust = opened.get("/api/state").json()["trust"]
+        state = opened.get("/api/state").json()
+        trust = state["trust"]
         (suspect,) = trust["suspects"]
         assert (suspect["label"], suspect["looks_like"]) == ("brick", "grass")
-        assert suspect["photo"]["name"] == "grass 60.png"
         assert trust["confusions"] == [{"label": "brick", "taken_for": "grass", "photos": 1}]
-        number = suspect["photo"]["number"]
+        number = suspect["photo"]
+        shown = {photo["number"]: photo["name"] for each in state["classes"] for photo in each["photos"]}
+        assert shown[number] == "grass 60.png"
         assert opened.post("/api/photos/move", json={"photos": [number], "label": "grass"}).status_code == 204
         assert opened.get("/api/state").json()["trust"]["suspects"] == []
 
@@ -81,8 +83,9 @@ def test_it_answers_as_python_does() -> None:
             assert answer["label"] == expected.top[0][0]
             assert answer["none_of_these"] == (expected.label != expected.top[0][0])
             assert answer["probability"] == pytest.approx(expected.probability, abs=1e-12)
-            likely = [(each["label"], each["probability"]) for each in answer["top"]]
-            assert likely == [(label, pytest.approx(share, abs=1e-12)) for label, share in expected.top]
+            assert answer["top"] == [
+                [label, pytest.approx(share, abs=1e-12)] for label, share in expected.top
+            ]
             assert answer["reason"]["label"] == str(
                 classifier.classes_[classifier.learned_.support.labels[expected.nearest]]
             )
@@ -180,7 +183,7 @@ def test_the_file_gives_the_same_answers(tmp_path: Path) -> None:
     photo("grass", 70).save(tmp_path / "new.png")
     succeed("predict", tmp_path / "my.fewset", tmp_path / "new.png", "--json", tmp_path / "said.json")
     (said,) = json.loads((tmp_path / "said.json").read_text())
-    assert said["top"] == [[each["label"], round(each["probability"], 4)] for each in shown[0]["top"]]
+    assert said["top"] == [[label, round(probability, 4)] for label, probability in shown[0]["top"]]
     assert (said["class"], said["nearest"]) == ("grass", shown[0]["reason"]["name"])
 
     bench, queue = open_workbench(tmp_path / "my.fewset")

@@ -1,6 +1,6 @@
 """The page in a real browser: the whole path from an empty page to a downloaded classifier, and its corners.
 
-`FEWSET_SCREENSHOTS=docs/static python -m pytest tests/classify/serve/test_page.py` makes the guide's pictures.
+`FEWSET_SCREENSHOTS=docs/static python -m pytest tests/classify/serve/test_page.py` makes the pictures.
 """
 
 import os

@@ -5,6 +5,13 @@ import pytest
 
 from fewset import FewShotClassifier
 from fewset.classify.serve.projection import projection
+from fewset.classify.serve.workbench import Moment, Workbench
+from tests.helpers.web import STAMP
+
+
+def moment(head: str, features: np.ndarray, labels: list[str]) -> Moment:
+    learned = FewShotClassifier(head=head).fit(features.astype(np.float32), labels).learned_
+    return Workbench(STAMP, learned, None).moment()
 
 
 def rows(shots: int = 7, dim: int = 13) -> tuple[np.ndarray, list[str]]:
@@ -33,29 +40,27 @@ def oracle_plane(centred: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("head", ["ridge", "logistic", "centroid"])
 def test_prototypes_are_class_means_before_and_weights_after(head: str) -> None:
     features, labels = rows()
-    learned = FewShotClassifier(head=head).fit(features, labels).learned_
-    places = projection(learned)
-    linear = learned.linear
+    there = moment(head, features, labels)
+    places = projection(there)
+    linear = there.ready().linear
     unit = [row / np.linalg.norm(row) for row in np.sqrt(features.astype(float)) ** (2 * linear.power)]
     space = np.array([(row - linear.shift) / np.linalg.norm(row - linear.shift) for row in unit])
     middle = space.mean(axis=0)
     plane = oracle_plane(space - middle)
     for place, row in zip(places.photos, space, strict=True):
-        np.testing.assert_allclose(place, (row - middle) @ plane, atol=1e-5)
+        np.testing.assert_allclose(place.place, (row - middle) @ plane, atol=1e-5)
     for number, label in enumerate("abc"):
         mean = space[[each == label for each in labels]].mean(axis=0)
         mean /= np.linalg.norm(mean)
         weight = linear.weight[:, number] / np.linalg.norm(linear.weight[:, number])
-        np.testing.assert_allclose(places.before[number], (mean - middle) @ plane, atol=1e-5)
-        np.testing.assert_allclose(places.after[number], (weight - middle) @ plane, atol=1e-5)
-    moved = np.abs(places.after - places.before).max()
+        np.testing.assert_allclose(places.prototypes[number].before, (mean - middle) @ plane, atol=1e-5)
+        np.testing.assert_allclose(places.prototypes[number].after, (weight - middle) @ plane, atol=1e-5)
+    moved = max(np.abs(np.subtract(each.after, each.before)).max() for each in places.prototypes)
     assert moved < 1e-9 if head == "centroid" else moved > 1e-3
 
 
 def test_few_and_equal_photos_have_a_picture_too() -> None:
     for features in (np.eye(2, 5), np.ones((2, 5))):
-        learned = FewShotClassifier().fit(features.astype(np.float32), ["a", "b"]).learned_
-        places = projection(learned)
-        for part in (places.photos, places.before, places.after):
-            assert part.shape == (2, 2)
-            assert np.isfinite(part).all()
+        places = projection(moment("auto", features, ["a", "b"]))
+        assert np.isfinite([each.place for each in places.photos]).all()
+        assert np.isfinite([(each.before, each.after) for each in places.prototypes]).all()

@@ -1,5 +1,6 @@
 """The album and the workbench, without HTTP: steps and steps back, learning, photos that were tried."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,9 +17,8 @@ from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import opened_photos
 from fewset.classify.saving import save_classifier
 from fewset.classify.serve import workbench
-from fewset.classify.serve.album import Album, NumberedPhoto, album_of
-from fewset.classify.serve.opening import open_workbench
-from fewset.classify.serve.workbench import Workbench
+from fewset.classify.serve.album import Album, AlbumPhoto
+from fewset.classify.serve.workbench import Workbench, open_workbench
 from fewset.classify.trust.rejection import SHARE
 from fewset.core.errors import UserError
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
@@ -39,11 +39,12 @@ def filled(shots: int = 4) -> Workbench:
 
 def sizes(bench: Workbench) -> dict[str, int]:
     album = bench.moment().album
-    return {name: len(album.photos_of(name)) for name in album.classes}
+    counted = Counter(photo.label for photo in album.photos)
+    return {name: counted[name] for name in album.classes}
 
 
 def test_steps_of_an_album_leave_it_as_it_was() -> None:
-    one, two = (NumberedPhoto(number, row) for number, row in enumerate(rows("grass", 0, 1)))
+    one, two = (AlbumPhoto(number, row) for number, row in enumerate(rows("grass", 0, 1)))
     empty = Album()
     album = empty.with_class(" meadow ").with_photos("meadow", [one]).with_photos("lawn", [two])
     assert empty.classes == ()
@@ -96,11 +97,11 @@ def test_every_step_can_be_undone_in_turn() -> None:
         bench.undo()
 
 
-def test_steps_of_a_group_are_undone_together() -> None:
+def test_photos_of_one_step_are_undone_together() -> None:
     bench = Workbench(STAMP)
-    bench.add("grass", rows("grass", 0), group="a")
-    bench.add("brick", rows("brick", 0), group="a")
-    bench.add("grass", rows("grass", 1), group="b")
+    bench.add("grass", rows("grass", 0), step="a")
+    bench.add("brick", rows("brick", 0), step="a")
+    bench.add("grass", rows("grass", 1), step="b")
     assert bench.undo() == "adding photos"
     assert sizes(bench) == {"grass": 1, "brick": 1}
     bench.undo()
@@ -178,7 +179,7 @@ def test_the_oldest_photos_that_were_tried_are_forgotten(monkeypatch: pytest.Mon
 def test_a_classifier_answers_as_its_file_until_photos_change() -> None:
     learned = filled().moment().learned
     assert learned is not None
-    bench = Workbench.opened(learned, STAMP, 0.1)
+    bench = Workbench(STAMP, learned, 0.1)
     moment = bench.moment()
     assert moment.learned is not None
     assert moment.learned.support is learned.support
@@ -194,8 +195,8 @@ def test_a_classifier_answers_as_its_file_until_photos_change() -> None:
 def test_labels_that_are_numbers_become_texts() -> None:
     photos = [photo(label, seed) for label in CLASSES for seed in range(2)]
     classifier = FewShotClassifier(TinyEncoder()).fit(photos, [2, 2, 10, 10, 9, 9])
-    bench = Workbench.opened(classifier.learned_, STAMP, None)
-    assert album_of(classifier.learned_.support, None).classes == ("2", "10", "9")
+    bench = Workbench(STAMP, classifier.learned_, None)
+    assert bench.moment().album.classes == ("2", "10", "9")
     answer = bench.moment().answers(rows("grass", 7))[0]
     assert answer.label == "10"
     assert np.isclose(answer.probability, classifier.predict_proba([photo("grass", 7)]).max())
@@ -296,7 +297,7 @@ def test_thumbnails_of_a_large_album_are_found_without_a_search() -> None:
 
 def test_turning_rejection_on_again_sets_the_share_of_before() -> None:
     learned = filled().moment().ready()
-    bench = Workbench.opened(learned, STAMP, 0.2)
+    bench = Workbench(STAMP, learned, 0.2)
     bench.change("", lambda album: album.with_share(None))
     assert bench.usual_share == 0.2
-    assert Workbench.opened(learned, STAMP, None).usual_share == SHARE
+    assert Workbench(STAMP, learned, None).usual_share == SHARE

@@ -143,7 +143,7 @@ def test_photos_and_a_folder_have_groups_and_the_page_keeps_them(tmp_path: Path)
     labels = [label for label in CLASSES for _ in range(6)]
     classifier.fit(photos, labels, groups)
     assert classifier.trust_.groups == 9
-    album = Workbench.opened(classifier.learned_, classifier.learned_.encoder, None).moment().album
+    album = Workbench(classifier.learned_.encoder, classifier.learned_, None).moment().album
     kept = album.support()
     assert kept is not None
     assert kept.groups == tuple(groups)

@@ -6,7 +6,7 @@ import { send, upload } from "./server.js";
 import { openCamera } from "./camera.js";
 
 let page; // {state, refresh, act}
-let groups = 0;
+let steps = 0;
 
 export function startClasses(given) {
   page = given;
@@ -50,13 +50,13 @@ async function addTo(label, files) {
 }
 
 export async function addPhotos(items) {
-  const group = `${Date.now()}-${groups++}`;
-  await upload("/api/photos", items.map((item) => ({ ...item, group })), () => void page.refresh());
+  const step = `${Date.now()}-${steps++}`; // they are undone together
+  await upload("/api/photos", items.map((item) => ({ ...item, step })), () => void page.refresh());
   await page.refresh();
 }
 
 export function showClasses(state) {
-  const suspects = new Map((state.trust?.suspects ?? []).map((each) => [each.photo.number, each]));
+  const suspects = new Map((state.trust?.suspects ?? []).map((each) => [each.photo, each]));
   const places = new Map(state.classes.map((each, place) => [each.name, place]));
   const weakest = state.trust && state.classes.length > 1 ? state.trust.weakest : null;
   reconcile(byId("class-cards"), state.classes, (each) => each.name, createCard, (card, each) => {
@@ -141,13 +141,13 @@ let opened = null;
 
 /** The dialog for one photo. */
 export function openPhoto(number) {
-  const own = page.state.classes.find((each) => each.photos.some((photo) => photo.number === number));
-  if (!own) return;
-  opened = { number, label: own.name };
-  byId("photo-name").textContent = own.photos.find((photo) => photo.number === number).name;
+  const photo = page.state.photos.get(number);
+  if (!photo) return;
+  opened = number;
+  byId("photo-name").textContent = photo.name;
   byId("photo-image").src = thumbnail(number);
-  byId("photo-class").textContent = `In the class ${own.name}.`;
-  const others = page.state.classes.filter((each) => each !== own).map((each) => each.name);
+  byId("photo-class").textContent = `In the class ${photo.label}.`;
+  const others = page.state.classes.map((each) => each.name).filter((name) => name !== photo.label);
   byId("photo-target").replaceChildren(...others.map((name) => make("option", { value: name }, name)));
   byId("photo-target").disabled = !others.length;
   const dialog = byId("photo-dialog");
@@ -157,7 +157,7 @@ export function openPhoto(number) {
 
 async function closePhoto() {
   const { returnValue: chosenAction } = byId("photo-dialog");
-  const { number } = opened;
+  const number = opened;
   const label = byId("photo-target").value;
   if (chosenAction === "move" && label) {
     if (await page.act(() => send("/api/photos/move", { photos: [number], label }))) {

@@ -16,7 +16,7 @@ let polling = 0;
 let learned = null; // called when it has learned
 
 const page = {
-  state: { classes: [], trust: null, learning: false },
+  state: { classes: [], photos: new Map(), trust: null, learning: false },
 
   /** Show how things stand now. Calls that come while one is under way are answered by one that follows. */
   refresh() {
@@ -62,6 +62,8 @@ async function show() {
   try {
     const before = page.state;
     const state = (page.state = await ask(`/api/state?patience=${PATIENCE}`));
+    state.photos = new Map(state.classes.flatMap(({ name: label, photos }) =>
+      photos.map((photo) => [photo.number, { ...photo, label }])));
     showLearning(state.learning);
     if (state.learning) {
       if (before.learning && before.revision === state.revision) return; // all of it is shown
@@ -94,7 +96,7 @@ function showActions(state) {
   undo.title = state.undo ? `Undo ${state.undo} (Ctrl+Z)` : "Nothing to undo";
   byId("made-with").textContent = `made with the encoder ${state.encoder}`;
   const ready = Boolean(state.trust) || state.learning; // a download waits until it has learned
-  byId("downloads").replaceChildren(...state.downloads.map(({ name, title }) =>
+  byId("downloads").replaceChildren(...Object.entries(state.downloads).map(([name, title]) =>
     make("button", { type: "button", class: name === "classifier" ? "primary" : null, disabled: !ready,
       id: `download-${name}`, onclick: () => download(name) }, title)));
 }

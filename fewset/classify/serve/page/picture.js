@@ -18,15 +18,16 @@ export async function showPicture(state) {
   }
   const picture = await ask("/api/picture");
   const places = new Map(state.classes.map((each, at) => [each.name, at]));
+  for (const each of picture.photos) Object.assign(each, state.photos.get(each.number));
   place.replaceChildren(drawing(picture, places), legend(picture, places), ...words(picture));
 }
 
 function drawing({ photos, prototypes }, places) {
-  const points = [...photos, ...prototypes.flatMap(({ before, after }) => [before, after])];
+  const points = [...photos.map(({ place }) => place), ...prototypes.flatMap(({ before, after }) => [before, after])];
   const scale = fit(points);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-labelledby": "picture-title" });
   const small = photos.length <= THUMBNAILS;
-  for (const photo of photos) svg.append(photoMark(photo, scale(photo), colour(places.get(photo.label)), small));
+  for (const photo of photos) svg.append(photoMark(photo, scale(photo.place), colour(places.get(photo.label)), small));
   for (const { label, before, after } of prototypes) {
     const [from, to] = [scale(before), scale(after)];
     const mark = colour(places.get(label));
@@ -57,11 +58,11 @@ function photoMark(photo, { x, y }, mark, small) {
 
 /** Places on the plane to places in the picture, one scale for both directions. */
 function fit(points) {
-  const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const factor = Math.min(
     (WIDTH - 2 * MARGIN) / (right - left || 1), (HEIGHT - 2 * MARGIN) / (high - low || 1));
-  return ({ x, y }) => ({
+  return ([x, y]) => ({
     x: WIDTH / 2 + factor * (x - (left + right) / 2),
     y: HEIGHT / 2 - factor * (y - (low + high) / 2),
   });
@@ -88,4 +89,4 @@ function words({ shown, prototypes }) {
   return parts;
 }
 
-const distance = (one, other) => Math.hypot(one.x - other.x, one.y - other.y);
+const distance = (one, other) => Math.hypot(one[0] - other[0], one[1] - other[1]);

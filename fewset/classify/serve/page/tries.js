@@ -115,7 +115,7 @@ export function answerParts(answer, places) {
   ];
   if (answer.taught) parts.push(make("p", { class: "hint" }, `You put it into ${answer.taught}.`));
   parts.push(make("ul", { class: "bars", "aria-label": "Likeliest classes" },
-    ...answer.top.map(({ label, probability }) => bar(label, probability, places))));
+    ...answer.top.map(([label, probability]) => bar(label, probability, places))));
   if (answer.reason) {
     parts.push(make("p", { class: "reason" },
       make("img", { src: thumbnail(answer.reason.number), alt: "" }),

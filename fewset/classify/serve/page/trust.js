@@ -66,7 +66,8 @@ function list(title, items, line) {
     make("ul", { class: "findings" }, ...items.slice(0, LISTED).map(line), ...rest));
 }
 
-function suspect({ photo, label, looks_like, probability }) {
+function suspect({ photo: number, label, looks_like, probability }) {
+  const photo = page.state.photos.get(number) ?? { number, name: "" }; // gone while it is learning
   return make("li", {},
     make("button", { type: "button", class: "photo", "aria-label": `${photo.name}: move or delete`,
       onclick: () => openPhoto(photo.number) }, make("img", { src: thumbnail(photo.number), alt: "" })),
@@ -79,7 +80,8 @@ function suspect({ photo, label, looks_like, probability }) {
       } }, `Move to ${looks_like}`));
 }
 
-function copies(group) {
+function copies(numbers) {
+  const group = numbers.map((number) => page.state.photos.get(number) ?? { number, name: "" });
   return make("li", {},
     ...group.slice(0, LISTED).map((photo) => make("img", { src: thumbnail(photo.number), alt: photo.name, title: photo.name })),
     make("span", {}, `${photos(group.length)} alike, which count once`),
