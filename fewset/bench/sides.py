@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from fewset.bench.photo_sides import SEED, write_photographs
 from fewset.bench.workers import Repetition
 from fewset.compute.devices import pick_device
+from fewset.core.randomness import mix
 from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
 from fewset.data.images.importing import import_set
@@ -29,7 +30,6 @@ from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import load
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.tasks.episode import split
-from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import TrainingItems, load_batch

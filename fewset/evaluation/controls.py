@@ -8,16 +8,14 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from fewset.core.randomness import Stream, mix
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.tasks.episode import Episode, split
-from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import ALONE, FOREIGN, Score, compare
 from fewset.tasks.spec import TaskSpec
-
-_STREAM = 21  # of the seeds of the other tasks
 
 
 def score_controls(
@@ -49,7 +47,7 @@ def with_another_task(index: ClassIndex, spec: TaskSpec) -> Callable[[int, int],
 
     Which one depends on the seed and the number of the task alone.
     """
-    other = TaskSpec(**{**vars(spec), "seed": mix(spec.seed, _STREAM)})
+    other = TaskSpec(**{**vars(spec), "seed": mix(spec.seed, Stream.OTHER_TASKS)})
 
     def draw(first: int, last: int) -> Episode:
         drawn = (torch.from_numpy(sample_tasks(index, each, first, last)) for each in (spec, other))

@@ -10,6 +10,7 @@ from torch import nn
 
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.parsing import parse_value
+from fewset.core.randomness import Stream, mix
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet, available_sets, open_set
 from fewset.experiments.config import ModelConfig, Options, Recipe
@@ -20,7 +21,6 @@ from fewset.models.layers.transform import FeatureTransform
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import TaskModel, taken_by
-from fewset.tasks.hashing import mix
 from fewset.training.seeding import seeded
 
 
@@ -56,7 +56,7 @@ def with_dim(recipe: Recipe) -> Recipe:
 
 def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
     """The model that a configuration names, with initial weights from the seed."""
-    with seeded(mix(seed, 0, 4)):
+    with seeded(mix(seed, 0, Stream.MODEL_WEIGHTS)):
         return _built(config).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 from fewset.core.errors import UserError
 from fewset.core.names import plain_name, shortened
 from fewset.core.parsing import plain
+from fewset.core.randomness import check_seed
 from fewset.models.backbones import BACKBONES
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
 from fewset.models.task_model import Takes, taken_by
-from fewset.tasks.hashing import check_seed
 from fewset.tasks.spec import TaskSpec
 from fewset.training.episodic import TrainConfig
 from fewset.training.pretrain import PretrainConfig

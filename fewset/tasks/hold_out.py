@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from fewset.core.errors import UserError
-from fewset.tasks.hashing import check_seed, hash_keys
+from fewset.core.randomness import check_seed, hash_keys
 
 
 class HeldOut(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
 from fewset.core.errors import UserError
-from fewset.tasks.hashing import hash_keys
+from fewset.core.randomness import hash_keys
 from fewset.tasks.spec import TaskSpec
 
 _LAST = np.iinfo(np.uint64).max  # the key of what must not be drawn

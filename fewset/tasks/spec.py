@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fewset.core.errors import UserError
-from fewset.tasks.hashing import check_seed, whole_number
+from fewset.core.randomness import check_seed, whole_number
 
 _MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8, "related": 10**5}
 """What a machine can be asked for; the value of each task is kept in memory."""

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Int
 
 from fewset.core.errors import UserError
+from fewset.core.randomness import hash_keys
 from fewset.tasks.episode import Episode
-from fewset.tasks.hashing import hash_keys
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fewset.compute.devices import Precision
 from fewset.core.errors import UserError
+from fewset.core.randomness import Stream, mix
 from fewset.data.images.augmentation import AREA, Area, draw_rotations, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
@@ -20,7 +21,6 @@ from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.similarity import Similarity
 from fewset.models.task_model import TaskModel, device_of
 from fewset.tasks.episode import split
-from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
@@ -175,7 +175,7 @@ class TaskStage(ABC):
         self.auxiliary: AuxiliaryTask | None = None
         if config.auxiliary:
             dim = embedding_model(model, "the auxiliary task (train.auxiliary)", or_maps=True).dim
-            with seeded(mix(seed, 0, 11)):
+            with seeded(mix(seed, 0, Stream.AUXILIARY_WEIGHTS)):
                 self.auxiliary = AuxiliaryTask(dim, index).to(device_of(model))
             self.module = nn.ModuleDict({"model": model, "auxiliary": self.auxiliary})
             others = [*others, *self.auxiliary.parameters()]
@@ -214,9 +214,9 @@ class TaskStage(ABC):
         config = self.config
         way, shot = (
             sizes[mix(self.seed, number, stream) % len(sizes)]
-            for sizes, stream in ((config.ways, 8), (config.shots, 9))
+            for sizes, stream in ((config.ways, Stream.WAY), (config.shots, Stream.SHOT))
         )
-        related = mix(self.seed, number, 10) < config.related * 2**63
+        related = mix(self.seed, number, Stream.RELATED_TASKS) < config.related * 2**63
         nearest = config.nearest if related else 0
         return TaskSpec(way, shot, config.query, config.tasks_per_step, self.seed, nearest)
 
@@ -250,8 +250,9 @@ class TaskStage(ABC):
     def draw_rotations(self, first: int, shape: tuple[int, ...]) -> Int[Tensor, " B"]:
         """The quarter turns of the images of tasks from number `first` on, the same for all of a class."""
         tasks, way, per_class = shape
-        generators = (torch.Generator().manual_seed(mix(self.seed, first + task, 7)) for task in range(tasks))
-        drawn = [draw_rotations(way, self.config.rotation_classes, generator) for generator in generators]
+        seeds = (mix(self.seed, first + task, Stream.TASK_ROTATION) for task in range(tasks))
+        share = self.config.rotation_classes
+        drawn = [draw_rotations(way, share, torch.Generator().manual_seed(seed)) for seed in seeds]
         return torch.cat(drawn).repeat_interleave(per_class)
 
 
@@ -284,7 +285,7 @@ class MetaTraining(TaskStage):
                 self.images.images,
                 own.reshape(-1),
                 self.config.augment,
-                mix(self.seed, task, 1),
+                mix(self.seed, task, Stream.AUGMENTATION),
                 self.config.crop_area,
             )
             for task, own in enumerate(rows, start=first)

@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
+from fewset.core.randomness import Stream, mix
 from fewset.data.features.table import SETUPS, FeatureTable
 from fewset.evaluation.class_means import feature_input, fit_centre
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
 from fewset.training.episodic import TaskStage, TrainConfig
 
@@ -60,7 +60,8 @@ class FeatureTraining(TaskStage):
             table.labels[table.rows(self.validated, "train")], minlength=len(table.class_names)
         )
         most = max(_VALIDATION_ROWS, config.shot + config.validation_query)
-        drawn = table.draw(self.validated, min(most, int(counts[self.validated].min())), mix(self.seed, 5))
+        rows = min(most, int(counts[self.validated].min()))
+        drawn = table.draw(self.validated, rows, mix(self.seed, Stream.VALIDATION_ROWS))
         labels = table.labels[drawn.reshape(-1)]
         return self._embed(drawn).flatten(0, 1), ClassIndex(labels, table.class_names)
 
@@ -77,6 +78,6 @@ def _train_and_validation(
     seen = table.classes("seen")
     if (table.unseen & (table.setups == SETUPS.index("validation"))).any():
         return seen, table.classes("unseen", "validation")
-    order = sorted(seen.tolist(), key=lambda number: mix(seed, number, 6))
+    order = sorted(seen.tolist(), key=lambda number: mix(seed, number, Stream.VALIDATION_CLASSES))
     count = max(least, round(_VALIDATION_SHARE * len(seen)))
     return np.array(order[count:], dtype=np.int64), np.array(order[:count], dtype=np.int64)

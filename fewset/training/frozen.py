@@ -19,6 +19,7 @@ from fewset.compute import distributed
 from fewset.compute.devices import send
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
+from fewset.core.randomness import Stream, mix
 from fewset.data.images.augmentation import draw_flips
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images, evaluating, temporary_table
@@ -27,7 +28,6 @@ from fewset.models.fingerprint import fingerprint
 from fewset.models.layers.pooling import ChannelsLast
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.tasks.hashing import mix
 from fewset.tasks.sampling import ClassIndex
 from fewset.training.batches import TrainingItems
 from fewset.training.episodic import TaskStage, TrainConfig, beside_backbone
@@ -84,7 +84,7 @@ class FrozenTraining(TaskStage):
         flat = items.reshape(-1)
         rows: np.ndarray = self.table[flat]
         if self.flipped is not None:
-            seeds = (mix(self.seed, task, 1) for task in range(first, first + len(items)))
+            seeds = (mix(self.seed, task, Stream.AUGMENTATION) for task in range(first, first + len(items)))
             drawn = [draw_flips(items[0].size, torch.Generator().manual_seed(seed)) for seed in seeds]
             chosen = torch.cat(drawn).numpy()
             rows[chosen] = self.flipped[flat[chosen]]

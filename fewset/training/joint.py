@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from fewset.core.randomness import Stream, mix
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.tasks.hashing import mix
 from fewset.training.auxiliary import AuxiliaryTask
 from fewset.training.batches import TrainingItems, embed_batch, load_batch
 from fewset.training.episodic import MetaTraining, TaskStage, TrainConfig, beside_backbone, task_step
@@ -32,7 +32,7 @@ class JointTraining(MetaTraining):
     title = "joint training"
 
     def __init__(self, model: FewShotModel, items: TrainingItems, config: TrainConfig, seed: int) -> None:
-        with seeded(mix(seed, 0, 12)):
+        with seeded(mix(seed, 0, Stream.JOINT_CLASSIFIER_WEIGHTS)):
             self.classes = AuxiliaryTask(model.dim, items.train.index).to(device_of(model))
         others = [*beside_backbone(model), *self.classes.parameters()]
         indices = items.train.index, items.val.index
@@ -52,7 +52,7 @@ class JointTraining(MetaTraining):
             self.images.images,
             self.train.rows[chosen],
             config.augment,
-            mix(self.seed, number, 14, *rank_seed()),
+            mix(self.seed, number, Stream.JOINT_AUGMENTATION, *rank_seed()),
             config.crop_area,
         )
         images = torch.cat([batch, self.load_tasks(items, first)])
@@ -66,13 +66,13 @@ class JointTraining(MetaTraining):
 
     def batch_of(self, number: int) -> Int[np.ndarray, " B"]:
         """The items of the train split that this process classifies beside its tasks of a step."""
-        drawn = np.random.Generator(np.random.PCG64(mix(self.seed, number, 13)))
+        drawn = np.random.Generator(np.random.PCG64(mix(self.seed, number, Stream.JOINT_BATCH)))
         batch = drawn.permutation(len(self.train.rows))[: self.joint.batch]
         return batch[slice(*PerStep("train.joint.batch", len(batch)).share())]
 
     def split_seed(self, number: int) -> int:
         """The seed of the divisions of a step's tasks into support and queries."""
-        return mix(self.seed, number, 15, *rank_seed())
+        return mix(self.seed, number, Stream.JOINT_SPLIT, *rank_seed())
 
 
 def resplit(

@@ -20,8 +20,8 @@ from fewset.compute import distributed
 from fewset.compute.machine import prepare_for_fork
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
+from fewset.core.randomness import mix
 from fewset.models.task_model import TaskModel, device_of
-from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
 from fewset.training.optimiser import OptimiserConfig, rate_factor, set_rate

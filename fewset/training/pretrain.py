@@ -15,12 +15,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from fewset.compute.devices import Precision
 from fewset.core.errors import UserError
+from fewset.core.randomness import Stream, mix
 from fewset.data.images.augmentation import AREA, Area, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
-from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.batches import TrainingItems, check_crop_area, check_positive, embed_batch, load_batch
@@ -92,7 +92,7 @@ class Pretraining:
         classes, self.targets = np.unique(self.train.labels, return_inverse=True)
         if config.epochs:
             self.val.index.check(len(np.unique(self.val.labels)), 1, config.validation_query)
-        with seeded(mix(seed, 0, 3)):
+        with seeded(mix(seed, 0, Stream.CLASSIFIER_WEIGHTS)):
             self.classifier = nn.Linear(model.dim, len(classes))
             parts: dict[str, nn.Module] = {"classifier": self.classifier}
             if config.rotation:
@@ -122,7 +122,7 @@ class Pretraining:
             self.images.images,
             self.train.rows[chosen],
             self.config.augment,
-            mix(self.seed, number, 1, *rank_seed()),
+            mix(self.seed, number, Stream.AUGMENTATION, *rank_seed()),
             self.config.crop_area,
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
@@ -141,7 +141,7 @@ class Pretraining:
         return F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
 
     def _draw_turns(self, number: int, count: int) -> Int[Tensor, " {count}"]:
-        seed = mix(self.seed, number, 10, *rank_seed())
+        seed = mix(self.seed, number, Stream.IMAGE_ROTATION, *rank_seed())
         return torch.randint(4, (count,), generator=torch.Generator().manual_seed(seed))
 
     def validate(self) -> Score:
@@ -159,7 +159,7 @@ class Pretraining:
 
     def _batch(self, epoch: int, within: int) -> np.ndarray:
         if epoch != self._epoch:
-            generator = np.random.Generator(np.random.PCG64(mix(self.seed, epoch, 2)))
+            generator = np.random.Generator(np.random.PCG64(mix(self.seed, epoch, Stream.EPOCH_ORDER)))
             self._epoch, self._order = epoch, generator.permutation(len(self.train.rows))
         first, last = (within * self.batch + place for place in self.per_step.share())
         return self._order[first:last]

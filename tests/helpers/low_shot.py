@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import torch
 
+from fewset.core.randomness import mix
 from fewset.data.features.table import FeatureTable, Setup
 from fewset.models.model import FewShotModel
-from fewset.tasks.hashing import mix
 
 NAMES = [f"top{top}_{metric}" for top, metric in product((1, 5), ("unseen", "all", "all_with_prior"))]
 

@@ -31,6 +31,7 @@ from jaxtyping import Bool, Float32, Int64, Shaped
 
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
+from fewset.core.randomness import check_seed
 from fewset.data.features.array_files import SUFFIXES, ArrayFile, open_arrays
 from fewset.data.features.table import (
     LAYOUT,
@@ -43,7 +44,6 @@ from fewset.data.features.table import (
 from fewset.data.manifest import Origin, import_command
 from fewset.io.paths import user_path
 from fewset.io.reading import read_json
-from fewset.tasks.hashing import check_seed
 
 HELD_OUT = 0.2
 _PIECE_NUMBERS = 2**21  # numbers copied at once: 8 MB

@@ -24,11 +24,11 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Int64
 
 from fewset.core.errors import UserError, refuse_unknown
+from fewset.core.randomness import mix
 from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
 from fewset.io.arrays import check_numbers, read_array, read_header
 from fewset.io.files import replacing_directory
 from fewset.io.reading import open_file
-from fewset.tasks.hashing import mix
 
 ROLES = ("train", "test")
 """Rows to learn from (the shots are drawn from them), and queries."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from fewset.tasks.hashing import hash_keys
+from fewset.core.randomness import hash_keys
 
 SIZE = 32  # pixels a side
 ALONG = np.arange(5)[:, None] / 4  # where the five control points of a stroke are between its ends

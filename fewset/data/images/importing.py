@@ -13,6 +13,7 @@ from jaxtyping import Int64, UInt8
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.core.progress import progress
+from fewset.core.randomness import check_seed
 from fewset.data.images.decoding import BadImage, decode
 from fewset.data.images.importers import IMPORTERS, Entry
 from fewset.data.images.sources import Source, open_source
@@ -20,7 +21,6 @@ from fewset.data.images.splits import split_classes
 from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
 from fewset.data.manifest import Origin, import_command
 from fewset.io.paths import user_path
-from fewset.tasks.hashing import check_seed
 
 _CHUNK = 32
 _LISTED = 10

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from fewset.core.errors import UserError
-from fewset.tasks.hashing import mix
+from fewset.core.randomness import mix
 
 SHARES = (64, 16, 20)
 """Train, val and test classes of miniImageNet."""

@@ -38,6 +38,7 @@ from torch import Tensor
 from fewset.compute import distributed
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
+from fewset.core.randomness import mix
 from fewset.data.features.table import SETUPS, FeatureTable, Setup
 from fewset.evaluation.class_means import training_means
 from fewset.evaluation.embedding import evaluating
@@ -46,7 +47,6 @@ from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
 from fewset.tasks.episode import prototypes
-from fewset.tasks.hashing import mix
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 

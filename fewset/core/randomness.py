@@ -1,5 +1,7 @@
 """Random numbers as a pure function of what they are for: a hash of integers."""
 
+from enum import IntEnum
+
 import numpy as np
 from jaxtyping import UInt64
 
@@ -14,22 +16,47 @@ _FINALISER = tuple(
 _LAST_SHIFT = np.uint64(31)
 
 
+class Stream(IntEnum):
+    """What random numbers are for: the last part of a seed that `mix` makes.
+
+    Released results depend on these values: add new ones, never change one.
+    """
+
+    AUGMENTATION = 1
+    EPOCH_ORDER = 2
+    CLASSIFIER_WEIGHTS = 3
+    MODEL_WEIGHTS = 4
+    VALIDATION_ROWS = 5
+    VALIDATION_CLASSES = 6
+    TASK_ROTATION = 7
+    WAY = 8
+    SHOT = 9
+    RELATED_TASKS = 10
+    IMAGE_ROTATION = 10  # in pre-training, which draws no tasks
+    AUXILIARY_WEIGHTS = 11
+    JOINT_CLASSIFIER_WEIGHTS = 12
+    JOINT_BATCH = 13
+    JOINT_AUGMENTATION = 14
+    JOINT_SPLIT = 15
+    OTHER_TASKS = 21
+
+
 def check_seed(seed: int) -> int:
-    """The seed itself, or an error: below 0 and from 2**63 on, numbers would wrap around or not fit."""
+    """The seed, or an error unless it is from 0 to 2**63 - 1."""
     if not 0 <= whole_number(seed, "seed") < _SEEDS:
         raise UserError(f"seed is {seed}, expected a whole number from 0 to 2**63 - 1")
     return seed
 
 
 def whole_number(value: object, name: str) -> int:
-    """The value, if it is whole; else an error that says what has it."""
+    """The value, or an error if it is not an integer."""
     if not isinstance(value, int | np.integer):
         raise UserError(f"{name} is {value!r:.50}, expected a whole number")
     return int(value)
 
 
 def mix(*parts: int) -> int:
-    """A 63-bit seed from several numbers, for anything random that hangs on a step or an epoch."""
+    """A 63-bit seed from several integers, such as the seed of a run, a step and a `Stream`."""
     return int(hash_keys(*(np.asarray(check_seed(part), dtype=np.uint64) for part in parts)) >> np.uint64(1))
 
 
