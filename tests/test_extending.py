@@ -9,7 +9,7 @@ from PIL import Image
 
 from fewset import FewShotModel, TaskSpec, import_set
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.protocols import PROTOCOLS, Job, check_protocol
+from fewset.evaluation.protocols import PROTOCOLS, Job, prepare
 from fewset.experiments.execute import execute
 from fewset.experiments.plugins import load_plugin
 from fewset.models.adapters import ADAPTERS
@@ -51,8 +51,7 @@ def test_the_setting_scores_a_model_of_the_head_and_the_backbone(tiny_set: Image
     scores = []
     for strength in (0.0, 100.0):
         protocol = PROTOCOLS["noisy"](strength=strength)
-        check_protocol(protocol, "noisy", job)
-        scores.append(protocol.evaluate(job).score.mean)
+        scores.append(protocol.evaluate(job, prepare(protocol, "noisy", job)).score.mean)
     quiet, noisy = scores
     assert quiet > noisy
 

@@ -22,7 +22,7 @@ from fewset.core.randomness import mix
 from fewset.data.images.augmentation import center_crop
 from fewset.data.images.decoding import decode, encode
 from fewset.data.images.importing import import_set
-from fewset.data.images.store import ImageSet, Selection, open_set
+from fewset.data.images.store import ImageSet, open_set
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.experiments.build import build_model
@@ -101,7 +101,7 @@ class Scoring:
         **spec: int,
     ) -> None:
         self.images, self.spec = open_set(data), TaskSpec(**spec)
-        self.selection: Selection = self.images.select(split)
+        self.items = self.images.select(split)
         self.model = model_for(self.images, backbone, size, device, run)
 
 
@@ -110,14 +110,14 @@ class EmbeddedSplit(Scoring):
 
     def __call__(self) -> Repetition:
         began = clock(self.model)
-        features = embed_images(self.model, self.images.images, self.selection.rows)
+        features = embed_images(self.model, self.images.images, self.items.rows)
         embedded = clock(self.model)
         with evaluating(self.model) as model:
-            score = score_tasks(model, features, self.selection.index, self.spec)
+            score = score_tasks(model, features, self.items.index, self.spec)
         return {
             "seconds": clock(self.model) - began,
             "embedding_seconds": embedded - began,
-            "images": len(self.selection.rows),
+            "images": len(self.items.rows),
             "accuracies": score.per_task.tolist(),
         }
 
@@ -131,7 +131,7 @@ class Published(Scoring):
     def __init__(self, each: int, **options: Any) -> None:
         super().__init__(**options)
         self.each, self.done = each, 0
-        self.index = self.selection.index
+        self.index = self.items.index
         self.model = PlainModel(self.model).eval()
 
     def __call__(self) -> Repetition:
@@ -139,12 +139,12 @@ class Published(Scoring):
         loading, accuracies = 0.0, []
         first, self.done = self.done, self.done + self.each
         stored = self.images.images.shape[1]
-        chosen = np.unique(self.selection.rows[sample_tasks(self.index, self.spec, first, self.done)])
+        chosen = np.unique(self.items.rows[sample_tasks(self.index, self.spec, first, self.done)])
         files = {int(row): encode(self.images.images[row], "PNG") for row in chosen}
         device = next(self.model.parameters()).device
         began = clock(self.model)
         for number in range(first, self.done):
-            rows = self.selection.rows[sample_tasks(self.index, self.spec, number, number + 1)]
+            rows = self.items.rows[sample_tasks(self.index, self.spec, number, number + 1)]
             start = time.perf_counter()
             pixels = np.stack([decode(files[row], stored).pixels for row in rows.flat])
             loading += time.perf_counter() - start

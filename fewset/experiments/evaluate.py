@@ -22,8 +22,8 @@ from fewset.evaluation.protocols import (
     Job,
     Outcome,
     Protocol,
-    check_protocol,
     default_protocol,
+    prepare,
 )
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
@@ -81,11 +81,11 @@ def evaluate_run(
     auto = chosen.get("query") == "auto"
     if auto:
         chosen["query"] = recipe.evaluate.query
-    job = _drawable(make_job(recipe, model, skip_small_classes, **chosen), protocol, name, auto)
+    job, items = _drawable(make_job(recipe, model, skip_small_classes, **chosen), protocol, name, auto)
     if isinstance(job.data, ImageSet):
         warn_of_scale(run, recipe, job.data)
     began = time.monotonic()
-    outcome = protocol.evaluate(job)
+    outcome = protocol.evaluate(job, items)
     seconds = time.monotonic() - began
 
     environment = describe() | {"processes": distributed.world_size()}
@@ -181,32 +181,28 @@ def make_job(
     )
 
 
-def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> Job:
-    """The job if its tasks can be drawn; with `auto`, with fewer queries where that makes them so."""
-    problem = _problem(job, protocol, name)
-    if problem is None:
-        return job
+def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> tuple[Job, Any]:
+    """The job and the items of its tasks; with `auto`, with fewer queries if the items are too few."""
+    try:
+        return job, prepare(protocol, name, job)
+    except UserError as error:
+        problem = error
     for count in range(min(job.spec.query - 1, _MOST_TRIED), 0, -1):
         fewer = replace(job, spec=replace(job.spec, query=count))
-        if _problem(fewer, protocol, name) is None:
-            if auto:
-                return fewer
-            raise UserError(f"{problem}; --query {count} works, and --query auto takes it")
+        try:
+            items = prepare(protocol, name, fewer)
+        except UserError:
+            continue
+        if auto:
+            return fewer, items
+        raise UserError(f"{problem}; --query {count} works, and --query auto takes it")
     raise problem
-
-
-def _problem(job: Job, protocol: Protocol, name: str) -> UserError | None:
-    try:
-        check_protocol(protocol, name, job)
-    except UserError as error:
-        return error
-    return None
 
 
 def check_evaluation(recipe: Recipe, model: TaskModel) -> None:
     """Refuse, before the training, a recipe whose own tasks cannot be drawn after it."""
     name = default_protocol(recipe.model.takes)
-    check_protocol(PROTOCOLS[name](), name, make_job(recipe, model))
+    prepare(PROTOCOLS[name](), name, make_job(recipe, model))
 
 
 def command_line() -> str:

@@ -42,8 +42,6 @@ class ClassIndex:
         query: Bool[np.ndarray, " items"] | None = None,
         nearest: Int[np.ndarray, "labels others"] | None = None,
     ) -> None:
-        marks = {"origins": origins, "domains": domains, "support": support, "query": query}
-        self._made_of = labels, names, marks, nearest
         self.classes, inverse = np.unique(labels, return_inverse=True)
         if names is not None and ((self.classes < 0) | (self.classes >= len(names))).any():
             raise UserError(
@@ -130,13 +128,6 @@ class ClassIndex:
             f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} ({shot} + {query}) "
             f"were asked for; {self._remedy(way, shot, query)}"
         )
-
-    def restrict(self, kept: Bool[np.ndarray, " classes"]) -> "tuple[Int[np.ndarray, ' rows'], ClassIndex]":
-        """Only these classes: the rows that are left, and the index over them."""
-        labels, names, marks, nearest = self._made_of
-        rows = np.flatnonzero(np.isin(labels, self.classes[kept]))
-        left = {key: None if mark is None else mark[rows] for key, mark in marks.items()}
-        return rows, ClassIndex(labels[rows], names, **left, nearest=nearest)
 
     def anchors(self, way: int, related: int) -> Bool[np.ndarray, " classes"]:
         """Which classes have enough others among their nearest for tasks of related classes."""

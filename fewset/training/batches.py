@@ -12,9 +12,10 @@ from torch import Tensor
 from fewset.compute.devices import Precision, send
 from fewset.core.errors import UserError
 from fewset.data.images.augmentation import AREA, Area, at_scale, augment
-from fewset.data.images.store import ImageSet, Selection
+from fewset.data.images.store import ImageSet
 from fewset.models.task_model import TaskModel, device_of
 from fewset.tasks.hold_out import hold_out
+from fewset.tasks.items import Items
 
 
 def load_batch(
@@ -67,8 +68,8 @@ class TrainingItems:
     """The items of an image set that a stage learns from, and those that its weights are chosen on."""
 
     images: ImageSet
-    train: Selection
-    val: Selection
+    train: Items
+    val: Items
 
     @classmethod
     def of(
@@ -78,7 +79,7 @@ class TrainingItems:
         return cls(images, trained_items(images, domain, held_out, seed), images.select("val", domain))
 
 
-def trained_items(images: ImageSet, domain: str | None, share: float, seed: int) -> Selection:
+def trained_items(images: ImageSet, domain: str | None, share: float, seed: int) -> Items:
     """The items of the train split, less the share of each class that is held out (none where it is 0)."""
     train = images.select("train", domain)
     return train.take(hold_out(train.labels, share, seed).train) if share else train

@@ -14,7 +14,7 @@ A set is written as a whole or not at all (`write_store`) and opened read-only (
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from fewset.io.arrays import check_numbers, read_array
 from fewset.io.files import replacing_directory
 from fewset.io.locks import in_turn
 from fewset.io.reading import open_file, regular_file
-from fewset.tasks.sampling import ClassIndex
+from fewset.tasks.items import Items
 
 SPLITS = ("train", "val", "test")
 
@@ -77,33 +77,6 @@ set_path, list_sets, available_sets = LAYOUT.path, LAYOUT.names, LAYOUT.availabl
 _ROWS = 1024
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """Items of a set: their rows, and the label of each as a number into `class_names` of the set."""
-
-    rows: Int64[np.ndarray, " selected"]
-    labels: Int64[np.ndarray, " selected"]
-    class_names: tuple[str, ...]
-    origins: Int64[np.ndarray, " selected"] | None = None
-    domains: Int64[np.ndarray, " selected"] | None = None
-    nearest: Int64[np.ndarray, "classes others"] | None = None
-    """The other classes of each class of the set, nearest first, where that is known."""
-
-    @property
-    def index(self) -> ClassIndex:
-        """What tasks are drawn from."""
-        return ClassIndex(
-            self.labels, self.class_names, origins=self.origins, domains=self.domains, nearest=self.nearest
-        )
-
-    def take(self, places: Int64[np.ndarray, " taken"]) -> "Selection":
-        """Some of these items."""
-        origins, domains = (None if part is None else part[places] for part in (self.origins, self.domains))
-        return replace(
-            self, rows=self.rows[places], labels=self.labels[places], origins=origins, domains=domains
-        )
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
     """An opened set. All arrays have one row an item, in the same order, and must not be written to."""
@@ -135,7 +108,7 @@ class ImageSet:
         """Pixels a side of each image as it is stored."""
         return int(self.images.shape[1])
 
-    def select(self, split: str, domain: str | None = None) -> Selection:
+    def select(self, split: str, domain: str | None = None) -> Items:
         """The items of a split ("all" for every split), and of one domain where it is given."""
         refuse_unknown(f"split of {self.name!r}:", split, (*SPLITS, "all"))
         if domain is not None:
@@ -151,9 +124,9 @@ class ImageSet:
             raise UserError(f"{where} has no items; its splits: {self._counts()}; import more classes")
         if domain is not None or self.origins is None or self.domains is None:
             # Origins tie items of different domains together; within one domain they forbid nothing.
-            return Selection(rows, self.labels[rows], self.class_names, nearest=self.nearest)
+            return Items(rows, self.labels[rows], self.class_names, nearest=self.nearest)
         marks = self.origins[rows], self.domains[rows]
-        return Selection(rows, self.labels[rows], self.class_names, *marks, self.nearest)
+        return Items(rows, self.labels[rows], self.class_names, *marks, nearest=self.nearest)
 
     @property
     def nearest(self) -> Int64[np.ndarray, "classes others"] | None:

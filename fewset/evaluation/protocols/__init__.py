@@ -4,21 +4,22 @@ A protocol is a frozen dataclass that is registered by name (`@register_protocol
 its options, made with `option(default, help)`: the command line derives `--setting name --its-option` and
 its help from them. Its methods say the rest:
 
-* `check(job)` refuses, before anything is embedded, a model or a set that it does not fit;
-* `evaluate(job)` scores, and returns an `Outcome`: the score, other scores by name, `fields` for programs and
-  `notes` for people. All of it is in the result file, and the report shows it from there alone, so that a
-  result can be read without the protocol that made it.
+* `prepare(job)` returns the items that tasks are drawn from. It rejects, before anything is embedded, a model
+  or a set that the protocol does not fit;
+* `evaluate(job, items)` scores what `prepare` returned. Its `Outcome` has the score, other scores by name,
+  `fields` for programs and `notes` for people. All of it is in the result file, and the report shows it from
+  there alone, so that a result can be read without the protocol that made it.
 
-What a protocol does not say is as in `Protocol`.
+`Protocol` has the defaults.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Shaped
 from torch import Tensor
 
 from fewset.core.errors import UserError
@@ -29,35 +30,9 @@ from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.scoring import check_finite_rows
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import Takes, TaskModel
-from fewset.tasks.sampling import ClassIndex
+from fewset.tasks.items import Items
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Rows of an image set, and the index that draws tasks from them."""
-
-    rows: Int[np.ndarray, " items"]
-    index: ClassIndex
-    left_out: tuple[str, ...] = ()
-    """Names of the classes that have too few items."""
-
-    def checked(self, spec: TaskSpec, skip_small_classes: bool = False) -> "Pool":
-        """This pool if such tasks can be drawn from it, else an error.
-
-        With `skip_small_classes` the classes that have too few items are left out first.
-        """
-        pool = self
-        small = self.index.spare(spec.shot, spec.query) < 0
-        if skip_small_classes and small.any() and not small.all():
-            kept, index = self.index.restrict(~small)
-            names = tuple(np.asarray(self.index.names)[small].tolist())
-            pool = Pool(self.rows[kept], index, names)
-        pool.index.check(spec.way, spec.shot, spec.query)
-        if spec.related:
-            pool.index.anchors(spec.way, spec.related)
-        return pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +40,8 @@ class Job:
     """A model and what it is to be scored on, with what its training says about the items."""
 
     model: TaskModel
-    data: Any
-    """An `ImageSet`, or a `FeatureTable` for protocols that take features."""
+    data: ImageSet | FeatureTable
+    """A `FeatureTable` for protocols that take features."""
     split: str
     domain: str | None
     spec: TaskSpec
@@ -87,23 +62,21 @@ class Job:
     @property
     def images(self) -> ImageSet:
         """The image set of a job on images."""
-        assert isinstance(self.data, ImageSet)
-        return self.data
+        return cast(ImageSet, self.data)
 
     @property
     def table(self) -> FeatureTable:
         """The table of a job on features."""
-        assert isinstance(self.data, FeatureTable)
-        return self.data
+        return cast(FeatureTable, self.data)
 
-    def pool(self, split: str | None = None) -> Pool:
+    def items(self, split: str | None = None) -> Items:
         """The items of a split, from which the job's tasks can be drawn."""
         items = self.images.select(split or self.split, self.domain)
-        return Pool(items.rows, items.index).checked(self.spec, self.skip_small_classes)
+        return items.drawable(self.spec, self.skip_small_classes)
 
-    def embed(self, rows: Int[np.ndarray, " n"]) -> Shaped[Tensor, "n *places D"]:
-        """The embeddings of rows of the image set, all of them finite."""
-        features = embed_images(self.model, self.images.images, rows, title="embedding")
+    def embed(self, items: Items) -> Shaped[Tensor, "items *places D"]:
+        """The embeddings of items of the image set, all of them finite."""
+        features = embed_images(self.model, self.images.images, items.rows, title="embedding")
         check_finite_rows(features)
         return features
 
@@ -130,7 +103,7 @@ class Outcome:
 
 
 class Protocol(ABC):
-    """What a protocol is where it does not say otherwise."""
+    """A way to score a model: `evaluate`, and what else differs from these defaults."""
 
     takes: ClassVar[Takes] = "images"
     needs_embeddings: ClassVar[bool] = False
@@ -138,13 +111,13 @@ class Protocol(ABC):
     fixed: ClassVar[Mapping[str, str]] = {}
     """Which of split, domain, way, query, … the protocol leaves no choice of, and why."""
 
-    def check(self, job: Job) -> None:
-        """Refuse what cannot be scored, before anything is embedded."""
-        job.pool()
+    def prepare(self, job: Job) -> Any:
+        """What `evaluate` is given; raises where the job cannot be scored, before anything is embedded."""
+        return job.items()
 
     @abstractmethod
-    def evaluate(self, job: Job) -> Outcome:
-        """Score the tasks of a job."""
+    def evaluate(self, job: Job, items: Any) -> Outcome:
+        """Score the tasks of a job; `items` are what `prepare` returned."""
 
     @property
     def label(self) -> str:
@@ -176,8 +149,8 @@ def default_protocol(takes: str) -> str:
     return next(name for name, kind in PROTOCOLS.items() if kind.default_for == takes)
 
 
-def check_protocol(protocol: Protocol, name: str, job: Job) -> None:
-    """Refuse a job that a protocol cannot score: by what the model is, what was given, and the items."""
+def prepare(protocol: Protocol, name: str, job: Job) -> Any:
+    """What the protocol's `evaluate` is given; raises if the job does not fit the protocol."""
     can = job.model.capabilities
     if can.takes != protocol.takes:
         there, here = (
@@ -195,4 +168,4 @@ def check_protocol(protocol: Protocol, name: str, job: Job) -> None:
     for key, why in protocol.fixed.items():
         if key in job.given:
             raise UserError(f"{why}; leave out --{key}")
-    protocol.check(job)
+    return protocol.prepare(job)

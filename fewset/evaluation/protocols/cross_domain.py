@@ -13,9 +13,9 @@ import numpy as np
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.protocols import Job, Outcome, Pool, Protocol, option, register_protocol
-from fewset.evaluation.protocols.standard import score_pool
-from fewset.tasks.sampling import ClassIndex
+from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
+from fewset.evaluation.protocols.standard import score_items
+from fewset.tasks.items import Items
 
 
 @register_protocol("cross-domain")
@@ -32,26 +32,23 @@ class CrossDomain(Protocol):
     def label(self) -> str:
         return ""  # the domains are in the result's own field
 
-    def check(self, job: Job) -> None:
-        self._pool(job)
-
-    def evaluate(self, job: Job) -> Outcome:
-        outcome = score_pool(job, self._pool(job))
-        domains = f"{self.support_domain}→{self.query_domain}"
-        return replace(outcome, replaced={"domain": domains}, notes={"domains": domains.replace("→", " → ")})
-
-    def _pool(self, job: Job) -> Pool:
+    def prepare(self, job: Job) -> Items:
         if self.support_domain is None or self.query_domain is None:
             domains = ", ".join(job.images.domain_names) or "none"
             raise UserError(
                 "the setting cross-domain needs --support-domain and --query-domain; "
                 f"domains of {job.images.name!r}: {domains}"
             )
-        pool = cross_domains(job.images, job.split, self.support_domain, self.query_domain)
-        return pool.checked(job.spec, job.skip_small_classes)
+        items = cross_domains(job.images, job.split, self.support_domain, self.query_domain)
+        return items.drawable(job.spec, job.skip_small_classes)
+
+    def evaluate(self, job: Job, items: Items) -> Outcome:
+        outcome = score_items(job, items)
+        domains = f"{self.support_domain}→{self.query_domain}"
+        return replace(outcome, replaced={"domain": domains}, notes={"domains": domains.replace("→", " → ")})
 
 
-def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Pool:
+def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Items:
     """Tasks whose support is from one domain of a set and whose queries are from another, or from the same.
 
     No query has the origin of a shot: a sketch and the photo it was traced from are never in one task. With
@@ -59,14 +56,12 @@ def cross_domains(images: ImageSet, split: str, support: str, query: str) -> Poo
     """
     supports, queries = (images.select(split, domain).rows for domain in (support, query))
     rows = np.union1d(supports, queries)
+    items = Items(rows, images.labels[rows], images.class_names, nearest=images.nearest)
     if support == query:
-        return Pool(rows, ClassIndex(images.labels[rows], images.class_names, nearest=images.nearest))
-    index = ClassIndex(
-        images.labels[rows],
-        images.class_names,
+        return items
+    return replace(
+        items,
         origins=None if images.origins is None else images.origins[rows],
         support=np.isin(rows, supports),
         query=np.isin(rows, queries),
-        nearest=images.nearest,
     )
-    return Pool(rows, index)

@@ -16,7 +16,7 @@ The calibration constant is chosen on validation tasks (`fewset.evaluation.calib
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -31,17 +31,9 @@ from fewset.evaluation.scoring import task_chunks
 from fewset.models.model import FewShotModel
 from fewset.tasks.episode import class_major_labels, prototypes, split
 from fewset.tasks.hold_out import hold_out
+from fewset.tasks.items import Items
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec
-
-
-class EmbeddedSplit(NamedTuple):
-    """Embeddings of a split and the class of each."""
-
-    features: Float[Tensor, "items D"]
-    labels: Int[np.ndarray, " items"]
-    class_names: tuple[str, ...] | None = None
-    nearest: Int[np.ndarray, "labels others"] | None = None
 
 
 @register_protocol("generalised")
@@ -56,7 +48,8 @@ class GeneralisedProtocol(Protocol):
 
     needs_embeddings: ClassVar = True
 
-    def check(self, job: Job) -> None:
+    def prepare(self, job: Job) -> tuple[Items, Items]:
+        """The items of the validation split and those of the test split."""
         refuse_unknown("objective", self.objective, OBJECTIVES)
         if min(self.validation_tasks, self.seen_query or 1) < 1:
             raise UserError("--validation-tasks and --seen-query must be 1 or more")
@@ -85,28 +78,29 @@ class GeneralisedProtocol(Protocol):
                 f"items of {job.images.name!r} in different domains have one origin, so that held-out items "
                 "are known from others; train and score within one domain (data.domain)"
             )
-        for split_name in ("val", "test"):
-            job.pool(split_name)
+        return job.items("val"), job.items("test")
 
-    def evaluate(self, job: Job) -> Outcome:
+    def evaluate(self, job: Job, items: tuple[Items, Items]) -> Outcome:
         """Choose the constant on tasks of the validation split, then score tasks of the test split.
 
         Of the items that the training held out, half are queries of the validation tasks, half of the scored.
         """
-        val, test = (job.pool(split_name) for split_name in ("val", "test"))
-        train = _embedded(job, job.images.select("train", job.domain).rows)
+        val, test = items
+        train = job.images.select("train", job.domain)
+        features = job.embed(train)
         parts = hold_out(train.labels, job.hold_out, job.seed)
         on_val, on_test = (
             generalised_margins(
                 job.embedding_model,
-                Seen.of(train, parts.train, queries),
-                _embedded(job, pool.rows),
+                Seen.of(features, train, parts.train, queries),
+                job.embed(unseen),
+                unseen.index,
                 replace(job.spec, tasks=tasks),
                 seen_query=self.seen_query,
                 adapt_seen=not self.fixed_seen,
                 title="scoring",
             )
-            for queries, pool, tasks in (
+            for queries, unseen, tasks in (
                 (parts.val, val, self.validation_tasks),
                 (parts.test, test, job.spec.tasks),
             )
@@ -130,11 +124,6 @@ class GeneralisedProtocol(Protocol):
         )
 
 
-def _embedded(job: Job, rows: Int[np.ndarray, " n"]) -> EmbeddedSplit:
-    images = job.images
-    return EmbeddedSplit(job.embed(rows), images.labels[rows], images.class_names, images.nearest)
-
-
 @dataclass(frozen=True, eq=False)
 class Seen:
     """The seen classes: a prototype of each, and a table of held-out items to draw queries from."""
@@ -145,24 +134,28 @@ class Seen:
 
     @classmethod
     def of(
-        cls, table: EmbeddedSplit, train: Int[np.ndarray, " train"], queries: Int[np.ndarray, " queries"]
+        cls,
+        features: Float[Tensor, "items D"],
+        items: Items,
+        train: Int[np.ndarray, " train"],
+        queries: Int[np.ndarray, " queries"],
     ) -> "Seen":
-        """From the rows of a table that were trained on and the rows that serve as queries."""
-        classes, numbers = np.unique(table.labels[train], return_inverse=True)
-        if not np.array_equal(classes, np.unique(table.labels[queries])):
+        """From items and their embeddings: the places of those trained on, and of those that are queries."""
+        labels = items.labels[train]
+        classes = np.unique(labels)
+        if not np.array_equal(classes, np.unique(items.labels[queries])):
             raise UserError("the prototypes and the queries are not of the same seen classes")
-        features = table.features[torch.from_numpy(train)]
-        means = torch.stack(
-            [features[torch.from_numpy(numbers == one)].mean(0) for one in range(len(classes))]
-        )
-        index = ClassIndex(table.labels[queries], table.class_names)
-        return cls(means, table.features[torch.from_numpy(queries)], index)
+        trained = features[torch.from_numpy(train)]
+        means = torch.stack([trained[torch.from_numpy(labels == label)].mean(0) for label in classes])
+        index = ClassIndex(items.labels[queries], items.class_names)
+        return cls(means, features[torch.from_numpy(queries)], index)
 
 
 def generalised_margins(
     model: FewShotModel,
     seen: Seen,
-    unseen: EmbeddedSplit,
+    features: Float[Tensor, "items D"],
+    index: ClassIndex,
     spec: TaskSpec,
     *,
     seen_query: int | None = None,
@@ -170,7 +163,7 @@ def generalised_margins(
     chunk: int | None = None,
     title: str = "",
 ) -> Margins:
-    """The margins of tasks that `spec` draws from the unseen classes.
+    """The margins of tasks that `spec` draws from `index`, the unseen classes; `features` are its items'.
 
     Each is joined by `seen_query` queries of every seen class. By default they are as many as of an unseen
     one, or as there are of every class, if these are fewer; all measures count each class alike.
@@ -178,8 +171,7 @@ def generalised_margins(
     if seen_query is None:
         seen_query = min(spec.query, int(seen.index.queries.min()))
     classes, dim = seen.prototypes.shape
-    index = ClassIndex(unseen.labels, unseen.class_names, nearest=unseen.nearest)
-    device = unseen.features.device
+    device = features.device
     seen_margins = np.empty((spec.tasks, classes, seen_query), dtype=np.float32)
     unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)
     numbers = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
@@ -188,7 +180,7 @@ def generalised_margins(
         for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=results):
             rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(device)
             seen_rows = sample_every_class(seen.index, seen_query, spec.seed, first, last)
-            support, query, query_labels = split(unseen.features[rows], spec.shot)
+            support, query, query_labels = split(features[rows], spec.shot)
             seen_items = seen.features[torch.from_numpy(seen_rows).to(device)].flatten(1, 2)
             centres = joint_prototypes(model, seen.prototypes, support, adapt_seen).unsqueeze(2)
             scores = model.head(centres, torch.cat([seen_items, query], dim=1))

@@ -88,7 +88,7 @@ class LowShot(Protocol):
     def label(self) -> str:
         return f"prior{self.prior}"
 
-    def check(self, job: Job) -> None:
+    def prepare(self, job: Job) -> None:
         check_model(job.embedding_model)
         if self.prior == "auto":
             if not (job.table.setups == SETUPS.index("validation")).any():
@@ -103,7 +103,7 @@ class LowShot(Protocol):
                 )
         job.table.draw(job.table.classes("unseen", self.setup), job.spec.shot, 0)
 
-    def evaluate(self, job: Job) -> Outcome:
+    def evaluate(self, job: Job, items: None) -> Outcome:  # noqa: ARG002
         model, prior = job.embedding_model, self.prior
         if prior == "auto":
             prior = choose_prior(model, job.table, job.spec)

@@ -25,6 +25,7 @@ from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from fewset.models.model import FewShotModel
 from fewset.models.similarity import SIMILARITIES
 from fewset.tasks.episode import Episode, class_major_labels, prototypes
+from fewset.tasks.items import Items
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.scores import ALONE, FOREIGN, SET_ADDS, Score
 from fewset.tasks.spec import TaskSpec
@@ -98,7 +99,7 @@ class Transductive(Protocol):
     def label(self) -> str:
         return self.variant + (f"-dirichlet{self.dirichlet}" if self.dirichlet else "")
 
-    def check(self, job: Job) -> None:
+    def prepare(self, job: Job) -> Items:
         refuse_unknown("variant", self.variant, (*VARIANTS, HEAD))
         head = job.embedding_model.head
         if self.variant != HEAD:
@@ -108,29 +109,28 @@ class Transductive(Protocol):
                 f"the variant {HEAD!r} is for a head that is transductive, and {type(head).__name__} is not; "
                 "take another variant, or another head (`fewset methods` lists them)"
             )
-        pool = job.pool()
+        items = job.items()
         if self.dirichlet:
-            check_unbalanced(pool.index, job.spec)
+            check_unbalanced(items.index, job.spec)
+        return items
 
-    def evaluate(self, job: Job) -> Outcome:
-        pool = job.pool()
-        features = job.embed(pool.rows)
-
+    def evaluate(self, job: Job, items: Items) -> Outcome:
+        features = job.embed(items)
         balanced = not self.dirichlet
-        draw = None if balanced else partial(sample_unbalanced, pool.index, job.spec, self.dirichlet)
+        draw = None if balanced else partial(sample_unbalanced, items.index, job.spec, self.dirichlet)
         with evaluating(job.embedding_model) as model:
             own = self.variant == HEAD
             classify = model if own else partial(transductive_logits, model, how=VARIANTS[self.variant])
-            score = score_tasks(classify, features, pool.index, job.spec, title="scoring", draw=draw)
-            controls = {} if own else _controls(model, features, pool.index, job.spec, self.variant, draw)
+            score = score_tasks(classify, features, items.index, job.spec, title="scoring", draw=draw)
+            controls = {} if own else _controls(model, features, items.index, job.spec, self.variant, draw)
         fields = {SET_ADDS: set_adds(score, controls)} if ALONE in controls else {}
         if balanced:
-            return Outcome(score, controls, fields=fields, left_out=pool.left_out)
+            return Outcome(score, controls, fields=fields, left_out=items.left_out)
         queries = f"{job.spec.way * job.spec.query} a task, shared out by a Dirichlet({self.dirichlet})"
         return Outcome(
             score,
             controls,
-            left_out=pool.left_out,
+            left_out=items.left_out,
             task_key=f"queries: Dirichlet({self.dirichlet})",
             fields={"dirichlet": self.dirichlet, **fields},
             notes={"unbalanced queries": queries},

@@ -6,6 +6,7 @@ from fewset.core.errors import UserError
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
+from fewset.tasks.items import Items
 
 
 @register_protocol("ways")
@@ -15,23 +16,23 @@ class Ways(Protocol):
 
     ways: tuple[int, ...] = option((5, 10, 15, 20), "Numbers of ways, with commas between them.")
 
-    def check(self, job: Job) -> None:
+    def prepare(self, job: Job) -> Items:
         if not self.ways or min(self.ways) < 1:
             raise UserError(f"ways are {self.ways}, expected numbers of 1 or more")
-        pool = job.pool()
+        items = job.items()
         for way in self.ways:
-            pool.index.check(way, job.spec.shot, job.spec.query)
+            items.index.check(way, job.spec.shot, job.spec.query)
+        return items
 
-    def evaluate(self, job: Job) -> Outcome:
-        pool = job.pool()
-        features = job.embed(pool.rows)
+    def evaluate(self, job: Job, items: Items) -> Outcome:
+        features = job.embed(items)
         with evaluating(job.model) as model:
             scores = {
-                way: score_tasks(model, features, pool.index, replace(job.spec, way=way), title=f"{way}-way")
+                way: score_tasks(model, features, items.index, replace(job.spec, way=way), title=f"{way}-way")
                 for way in dict.fromkeys((job.spec.way, *self.ways))
             }
         return Outcome(
             scores[job.spec.way],
             scores={f"{way}_way": scores[way] for way in self.ways},
-            left_out=pool.left_out,
+            left_out=items.left_out,
         )

@@ -21,7 +21,8 @@ SPEC = TaskSpec(way=3, shot=2, query=5, tasks=31, seed=2)
 def crossing_score(model: FewShotModel, images: ImageSet, support: str, query: str) -> Score:
     """By the function that `fewset eval --setting cross-domain` calls."""
     job = Job(model, images, "test", None, SPEC)
-    return CrossDomain(support_domain=support, query_domain=query).evaluate(job).score
+    protocol = CrossDomain(support_domain=support, query_domain=query)
+    return protocol.evaluate(job, protocol.prepare(job)).score
 
 
 @pytest.fixture

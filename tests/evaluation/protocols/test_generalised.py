@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from fewset.evaluation.calibration import Margins, calibrate, scores_at
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.generalised import (
-    EmbeddedSplit,
     GeneralisedProtocol,
     Seen,
     generalised_margins,
@@ -20,6 +20,7 @@ from fewset.evaluation.scoring import evaluate, score_tasks
 from fewset.models.adapters import ADAPTERS
 from fewset.models.model import FewShotModel
 from fewset.tasks.hold_out import hold_out
+from fewset.tasks.items import Items
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import DIM, distance, model_with, table
@@ -28,20 +29,40 @@ SPEC = TaskSpec(way=3, shot=2, query=5, tasks=13, seed=2)
 EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))
 
 
-def seen_side(seed: int = 1) -> tuple[EmbeddedSplit, Seen]:
+class Table(NamedTuple):
+    features: torch.Tensor
+    items: Items
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self.items.labels
+
+
+def items_of(labels: np.ndarray) -> Items:
+    return Items(np.arange(len(labels)), labels)
+
+
+def seen_side(seed: int = 1) -> tuple[Table, Seen]:
     """7 seen classes of 17 items, 4 of which are held out, as if they were the numbers 10, 20, …"""
     features, labels = table(classes=7, items=17, seed=seed)
-    train = EmbeddedSplit(features, 10 * labels + 10)
+    train = Table(features, items_of(10 * labels + 10))
     parts = hold_out(train.labels)
-    return train, Seen.of(train, parts.train, np.sort(np.concatenate([parts.val, parts.test])))
+    return train, Seen.of(*train, parts.train, np.sort(np.concatenate([parts.val, parts.test])))
 
 
-def unseen_side(seed: int = 2) -> EmbeddedSplit:
-    return EmbeddedSplit(*table(classes=5, items=11, seed=seed))
+def unseen_side(seed: int = 2) -> Table:
+    features, labels = table(classes=5, items=11, seed=seed)
+    return Table(features, items_of(labels))
+
+
+def margins_of(
+    model: FewShotModel, seen: Seen, unseen: Table, spec: TaskSpec = SPEC, **options: Any
+) -> Margins:
+    return generalised_margins(model, seen, unseen.features, unseen.items.index, spec, **options)
 
 
 def naive_margins(
-    model: FewShotModel, train: EmbeddedSplit, seen: Seen, unseen: EmbeddedSplit, adapt_seen: bool
+    model: FewShotModel, train: Table, seen: Seen, unseen: Table, adapt_seen: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Task by task, query by query, class by class."""
     parts = hold_out(train.labels)
@@ -77,7 +98,7 @@ def naive_margins(
 @pytest.mark.parametrize("adapter", ["identity", "attention", "deepsets"])
 def test_margins_against_a_loop(adapter: str, adapt_seen: bool) -> None:
     (train, seen), unseen, model = seen_side(), unseen_side(), model_with(adapter)
-    found = generalised_margins(model, seen, unseen, SPEC, seen_query=3, adapt_seen=adapt_seen)
+    found = margins_of(model, seen, unseen, SPEC, seen_query=3, adapt_seen=adapt_seen)
     with evaluating(model) as model:
         expected = naive_margins(model, train, seen, unseen, adapt_seen)
     np.testing.assert_allclose(found.seen, expected[0], rtol=1e-3, atol=1e-4)
@@ -92,7 +113,7 @@ def test_margins_against_a_loop(adapter: str, adapt_seen: bool) -> None:
 def test_unseen_alone_is_the_standard_setting(adapter: str) -> None:
     """With its own classes adapted by themselves, UNSEEN is the few-shot accuracy on the same tasks."""
     (_, seen), unseen, model = seen_side(), unseen_side(), model_with(adapter)
-    found = scores_at(generalised_margins(model, seen, unseen, SPEC, adapt_seen=False), 0.0)
+    found = scores_at(margins_of(model, seen, unseen, SPEC, adapt_seen=False), 0.0)
     expected = evaluate(model, unseen.features, unseen.labels, SPEC)
     np.testing.assert_allclose(found["unseen"].per_task, expected.per_task, rtol=1e-6)
 
@@ -100,8 +121,8 @@ def test_unseen_alone_is_the_standard_setting(adapter: str) -> None:
 def test_related_classes_are_drawn_as_in_the_standard_setting() -> None:
     (_, seen), unseen, model = seen_side(), unseen_side(), model_with("attention")
     nearest = np.array([[(own + step) % 5 for step in (1, 2)] for own in range(5)])
-    spec, unseen = replace(SPEC, related=2), unseen._replace(nearest=nearest)
-    found = scores_at(generalised_margins(model, seen, unseen, spec, adapt_seen=False), 0.0)
+    spec, unseen = replace(SPEC, related=2), unseen._replace(items=replace(unseen.items, nearest=nearest))
+    found = scores_at(margins_of(model, seen, unseen, spec, adapt_seen=False), 0.0)
     with evaluating(model) as model:
         index = ClassIndex(unseen.labels, nearest=nearest)
         expected = score_tasks(model, unseen.features, index, spec)
@@ -114,7 +135,7 @@ def test_related_classes_are_drawn_as_in_the_standard_setting() -> None:
 def test_the_constant_is_subtracted_from_the_seen_scores(constant: float) -> None:
     """COMBINED against the largest of all 10 scores, the seen ones less the constant; 0 is uncalibrated."""
     (_, seen), unseen, model = seen_side(), unseen_side(), model_with("attention")
-    found = scores_at(generalised_margins(model, seen, unseen, SPEC, seen_query=3), constant)
+    found = scores_at(margins_of(model, seen, unseen, SPEC, seen_query=3), constant)
     rows = torch.from_numpy(sample_tasks(ClassIndex(unseen.labels), SPEC, 0, SPEC.tasks))
     seen_rows = torch.from_numpy(sample_every_class(seen.index, 3, SPEC.seed, 0, SPEC.tasks))
     with evaluating(model) as model:
@@ -167,9 +188,7 @@ def test_one_task_never_influences_another(adapter: str) -> None:
 @pytest.mark.parametrize("adapter", ["identity", "attention"])
 def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
     (_, seen), unseen, model = seen_side(), unseen_side(), model_with(adapter)
-    first, *others = (
-        generalised_margins(model, seen, unseen, SPEC, chunk=chunk) for chunk in (1, 2, 5, None)
-    )
+    first, *others = (margins_of(model, seen, unseen, SPEC, chunk=chunk) for chunk in (1, 2, 5, None))
     constant = calibrate(first)
     for margins in others:
         assert calibrate(margins) == pytest.approx(constant, abs=1e-5)
@@ -180,11 +199,11 @@ def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
 
 def test_by_default_seen_queries_are_as_many_as_there_are() -> None:
     (_, seen), unseen, model = seen_side(), unseen_side(), model_with("identity")
-    assert generalised_margins(model, seen, unseen, SPEC).seen.shape == (13, 7, 4)
+    assert margins_of(model, seen, unseen, SPEC).seen.shape == (13, 7, 4)
     few = TaskSpec(way=3, shot=2, query=3, tasks=1)
-    assert generalised_margins(model, seen, unseen, few).seen.shape == (1, 7, 3)
+    assert margins_of(model, seen, unseen, few).seen.shape == (1, 7, 3)
     with pytest.raises(UserError, match="class '10' has 4 items"):
-        generalised_margins(model, seen, unseen, SPEC, seen_query=5)
+        margins_of(model, seen, unseen, SPEC, seen_query=5)
 
 
 def test_the_whole_evaluation_is_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,16 +220,15 @@ def test_the_whole_evaluation_is_its_parts(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         pass
     whole = torch.cat(features)
-    monkeypatch.setattr(Job, "embed", lambda _, rows: whole[torch.from_numpy(rows)])
+    monkeypatch.setattr(Job, "embed", lambda _, items: whole[torch.from_numpy(items.rows)])
     job = Job(model_with("attention"), open_set("tiny"), "test", None, SPEC, hold_out=0.25)
-    found = GeneralisedProtocol(validation_tasks=7).evaluate(job)
+    protocol = GeneralisedProtocol(validation_tasks=7)
+    found = protocol.evaluate(job, (job.items("val"), job.items("test")))
 
-    train, val, test = (EmbeddedSplit(*part) for part in zip(features, labels, strict=True))
+    train, val, test = (Table(own, items_of(of)) for own, of in zip(features, labels, strict=True))
     parts, model = hold_out(train.labels), job.embedding_model
-    on_val = generalised_margins(
-        model, Seen.of(train, parts.train, parts.val), val, TaskSpec(3, 2, 5, 7, SPEC.seed)
-    )
-    on_test = generalised_margins(model, Seen.of(train, parts.train, parts.test), test, SPEC)
+    on_val = margins_of(model, Seen.of(*train, parts.train, parts.val), val, TaskSpec(3, 2, 5, 7, SPEC.seed))
+    on_test = margins_of(model, Seen.of(*train, parts.train, parts.test), test, SPEC)
     constant = calibrate(on_val)
     assert found.fields["constant"] == constant
     for name, at in (("combined", constant), ("uncalibrated_combined", 0.0)):
@@ -218,14 +236,15 @@ def test_the_whole_evaluation_is_its_parts(monkeypatch: pytest.MonkeyPatch) -> N
             found.scores[name].per_task, scores_at(on_test, at)["combined"].per_task
         )
     assert 0 < found.fields["curve"]["area"] < 1
-    frozen = GeneralisedProtocol(validation_tasks=7, fixed_seen=True).evaluate(job)
+    fixed = GeneralisedProtocol(validation_tasks=7, fixed_seen=True)
+    frozen = fixed.evaluate(job, (job.items("val"), job.items("test")))
     assert frozen.fields["curve"]["area"] != found.fields["curve"]["area"]
 
 
 def test_calibration_helps_where_the_scores_are_biased() -> None:
     """Seen classes whose prototypes are too far away are taken for unseen, until the constant mends it."""
     (_, seen), unseen, model = seen_side(), unseen_side(), model_with("identity")
-    found = generalised_margins(model, seen, unseen, SPEC)
+    found = margins_of(model, seen, unseen, SPEC)
     biased = Margins(found.seen - np.float32(64), found.unseen - np.float32(64))
     before, after = scores_at(biased, 0.0), scores_at(biased, calibrate(biased))
     assert before["harmonic"].mean == 0
@@ -238,4 +257,4 @@ def test_calibration_helps_where_the_scores_are_biased() -> None:
 def test_seen_prototypes_and_queries_are_of_the_same_classes() -> None:
     features, labels = table()
     with pytest.raises(UserError, match="not of the same seen classes"):
-        Seen.of(EmbeddedSplit(features, labels), np.flatnonzero(labels < 5), np.flatnonzero(labels < 4))
+        Seen.of(features, items_of(labels), np.flatnonzero(labels < 5), np.flatnonzero(labels < 4))

@@ -21,6 +21,7 @@ from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
 from fewset.core.errors import UserError
+from fewset.tasks.items import Items
 
 
 @register_protocol("toy")
@@ -31,19 +32,19 @@ class Toy(Protocol):
     its_option: int = option(1, "How strong the noise is.")
     quiet: bool = option(False, "No noise at all.")
 
-    def check(self, job: Job) -> None:
+    def prepare(self, job: Job) -> Items:
         if self.its_option < 0:
             raise UserError(f"--its-option is {self.its_option}, expected 0 or more")
-        super().check(job)
+        items: Items = super().prepare(job)
+        return items
 
-    def evaluate(self, job: Job) -> Outcome:
-        pool = job.pool()
-        features = job.embed(pool.rows)
+    def evaluate(self, job: Job, items: Items) -> Outcome:
+        features = job.embed(items)
         noise = 0 if self.quiet else self.its_option
         generator = torch.Generator().manual_seed(job.spec.seed)
         noisy = features + noise * torch.randn(features.shape, generator=generator)
         with evaluating(job.model) as model:
-            plain, score = (score_tasks(model, each, pool.index, job.spec) for each in (features, noisy))
+            plain, score = (score_tasks(model, each, items.index, job.spec) for each in (features, noisy))
         return Outcome(
             score,
             scores={"without_noise": plain},

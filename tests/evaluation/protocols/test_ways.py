@@ -35,7 +35,8 @@ def images() -> ImageSet:
 
 def test_each_number_of_ways_is_scored_as_by_itself(images: ImageSet) -> None:
     model, features = pixel_model("attention"), pixel_features(images)
-    outcome = Ways(ways=(3, 11)).evaluate(Job(model, images, "test", None, SPEC))
+    job, protocol = Job(model, images, "test", None, SPEC), Ways(ways=(3, 11))
+    outcome = protocol.evaluate(job, protocol.prepare(job))
     scores = {5: outcome.score, 3: outcome.scores["3_way"], 11: outcome.scores["11_way"]}
     assert list(outcome.scores) == ["3_way", "11_way"]
     for way, score in scores.items():
@@ -47,9 +48,9 @@ def test_each_number_of_ways_is_scored_as_by_itself(images: ImageSet) -> None:
 def test_ways_that_cannot_be_drawn_are_refused_before_anything_is_embedded(images: ImageSet) -> None:
     job = Job(pixel_model("identity"), images, "test", None, SPEC)
     with pytest.raises(UserError, match="17 ways were asked for, but there are 13 classes"):
-        Ways(ways=(3, 17)).check(job)
+        Ways(ways=(3, 17)).prepare(job)
     with pytest.raises(UserError, match="expected numbers of 1 or more"):
-        Ways(ways=(3, 0)).check(job)
+        Ways(ways=(3, 0)).prepare(job)
 
 
 def test_names_of_files_tell_the_ways_in_plain_characters() -> None:
