@@ -25,10 +25,11 @@ from fewset.experiments.initial import (
 )
 from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
-from fewset.experiments.run_directory import RECIPE, RESULT, WEIGHTS, RunDirectory, RunState
+from fewset.experiments.run_directory import RECIPE, RESULT, TRACKING, WEIGHTS, RunDirectory, RunState
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.io.files import file_digest
+from fewset.io.inside import inside
 from fewset.models.adapters import FittedAdapter
 from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel, embedding_model
@@ -73,14 +74,12 @@ def execute(
         run.log(line)
         echo(line)
 
-    tracking = Tracking(out, tell)
+    tracking = Tracking(tell)
     with run.alone():
         recipe = with_dim(recipe)
         distributed.on_main_process(lambda: tracking.choose(log_to))
         if resume and distributed.on_main_process(lambda: _resumed_state(run, recipe)) == "finished":
-            result = _finished_result(out, recipe, device, echo)
-            distributed.on_main_process(lambda: tracking.tell_finished(recipe, result))
-            return result
+            return _finished_result(out, recipe, device, echo)
         return _train(recipe, run, tracking, resume, force, device, tell)
 
 
@@ -110,7 +109,7 @@ def _train(
         environment = {"device": str(where), "precision": precision, "processes": processes}
         text = recipe_text(recorded_recipe(recipe, out.parent))
         run.begin(text, resume, force, **environment, **began_with)
-        tracking.start(recipe)
+        tracking.start(recipe, inside(out, Path(TRACKING)))
 
     run.follow = tracking.rows
     with tracking:

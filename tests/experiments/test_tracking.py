@@ -1,4 +1,4 @@
-"""What trackers are told of a run: every epoch once, whatever stops the run, and in one process alone."""
+"""What trackers get of a run: every epoch once, in one process alone; one that fails does not end it."""
 
 import json
 from collections.abc import Mapping
@@ -21,32 +21,30 @@ pytestmark = pytest.mark.usefixtures("tiny_set")
 
 
 class Diary:
-    """A tracker that writes down what it is told."""
+    """A tracker that writes down what it is given."""
 
-    told: ClassVar[list[tuple]] = []
+    pages: ClassVar[list[tuple]] = []
     failing = ""
 
-    def start(self, run: TrackedRun) -> str:
-        self._told("start", run.id, run.step)
-        self.recipe = run.recipe
-        return "the run"
+    def start(self, run: TrackedRun) -> None:
+        self._write("start", run.name)
 
     def row(self, step: int, values: Mapping[str, float]) -> None:
-        self._told("row", step, values["epoch"])
+        self._write("row", step, values["epoch"])
         assert {"loss", "accuracy", "val_accuracy", "best"} <= set(values)
 
     def finish(self, result: Mapping[str, float] | None) -> None:
-        self._told("finish", result)
+        self._write("finish", result)
 
-    def _told(self, *what: object) -> None:
-        if what[0] == self.failing:
+    def _write(self, *page: object) -> None:
+        if page[0] == self.failing:
             raise ConnectionError("no answer\nfrom the server")
-        type(self).told.append(what)
+        type(self).pages.append(page)
 
 
 @pytest.fixture
 def diary(monkeypatch: pytest.MonkeyPatch) -> type[Diary]:
-    monkeypatch.setattr(Diary, "told", [])
+    monkeypatch.setattr(Diary, "pages", [])
     monkeypatch.setattr(Diary, "failing", "")
     return register_tracker("diary")(Diary)
 
@@ -56,85 +54,56 @@ def train(out: Path, **options: object) -> dict[str, float]:
     return {"test_accuracy": result.mean, "test_ci95": result.ci95}
 
 
+START = ("start", "pre")
 ROWS = [("row", 3 * epoch, float(epoch)) for epoch in (1, 2, 3)]
 
 
 def test_a_run_from_beginning_to_end(tmp_path: Path, diary: type[Diary]) -> None:
     score = train(tmp_path / "run")
-    assert diary.told == [("start", None, 0), *ROWS, ("finish", score)]
+    assert diary.pages == [START, *ROWS, ("finish", score)]
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [(row["step"], row["epoch"]) for row in rows] == [row[1:] for row in ROWS]
-    train(tmp_path / "run", resume=True)  # it is finished, and the tracker knows that
-    assert diary.told[-1] == ("finish", score)
-    assert len(diary.told) == 5
-    diary.told.clear()
-    train(tmp_path / "run", force=True)
-    assert diary.told == [("start", None, 0), *ROWS, ("finish", score)]
+    train(tmp_path / "run", resume=True)  # it is finished
+    assert len(diary.pages) == 5
 
 
-def test_ctrl_c_finishes_and_the_run_goes_on(
+def test_a_resumed_run_begins_again_with_all_rows(
     tmp_path: Path, diary: type[Diary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped after the checkpoint of each epoch, before the tracker was told, or just after it was."""
-    save, write = RunDirectory.save_checkpoint, RunDirectory.write_metrics
+    save = RunDirectory.save_checkpoint
 
-    def stop(*_: object) -> None:
+    def save_and_stop(run: RunDirectory, state: dict) -> None:
+        save(run, state)
         raise KeyboardInterrupt
 
-    for name, step in (("save_checkpoint", save), ("write_metrics", write)):
-        with monkeypatch.context() as patch:
-            patch.setattr(RunDirectory, name, lambda self, state, step=step: stop(step(self, state)))
-            with pytest.raises(KeyboardInterrupt):
-                train(tmp_path / "run", resume=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "save_checkpoint", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "run")
+    assert diary.pages == [START, ("finish", None)]
     score = train(tmp_path / "run", resume=True)
-    assert diary.told == [
-        *(("start", None, 0), ("finish", None)),
-        *(("start", "the run", 0), *ROWS[:2], ("finish", None)),
-        *(("start", "the run", 6), *ROWS[2:], ("finish", score)),
-    ]
-
-
-def test_a_finished_run_can_be_told_later(tmp_path: Path, diary: type[Diary]) -> None:
-    result = execute(recipe(PRETRAIN), "pretrain", tmp_path / "run", echo=lambda _: None)
-    assert not (tmp_path / "run" / TRACKING).exists()
-    score = train(tmp_path / "run", resume=True)
-    assert score["test_accuracy"] == result.mean
-    assert diary.told == [("start", None, 0), *ROWS, ("finish", score)]
+    assert diary.pages[2:] == [START, *ROWS, ("finish", score)]
 
 
 @pytest.mark.parametrize("failing", ["row", "finish"])
 def test_a_tracker_that_fails_does_not_end_the_run(failing: str, tmp_path: Path, diary: type[Diary]) -> None:
     diary.failing, said = failing, []
     execute(recipe(PRETRAIN), "pretrain", tmp_path / "run", log_to=["diary"], echo=said.append)
-    assert said == [
-        "diary failed (ConnectionError: no answer from the server); the run goes on without it, and --resume "
-        "tells it the rest"
-    ]
-    assert said[0] in (tmp_path / "run" / "log.txt").read_text()
-    diary.failing = ""
-    score = train(tmp_path / "run", resume=True)
-    assert [each for each in diary.told if each[0] != "start"] == [*ROWS, ("finish", score)]
+    (warning,) = said
+    assert "diary failed (ConnectionError: no answer from the server)" in warning
+    assert warning in (tmp_path / "run" / "log.txt").read_text()
 
 
 def test_one_that_cannot_start_is_an_error(tmp_path: Path, diary: type[Diary]) -> None:
     diary.failing = "start"
-    with pytest.raises(UserError, match=r"^diary failed \(Conn.*server\); .* leave out --log-to diary$"):
+    with pytest.raises(UserError, match="leave out --log-to diary"):
         train(tmp_path / "run")
 
 
-def test_an_unknown_one_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_an_unknown_one_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
     words = ("pretrain", "strokes/pretrain", "--out", tmp_path / "run", *options(TINY))
     assert "tensorboard" in fail(*words, "--log-to", "tensorbord")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_damaged_file_has_a_remedy(tmp_path: Path, diary: type[Diary]) -> None:
-    train(tmp_path / "run")
-    file = tmp_path / "run" / TRACKING / "diary.json"
-    file.write_text('{"id": 5}')
-    with pytest.raises(UserError, match=r"diary\.json is damaged .*; remove it, and the tracker begins anew"):
-        train(tmp_path / "run", resume=True)
-    assert diary.told[-1][0] == "finish"
 
 
 PLUGIN = """
@@ -146,7 +115,7 @@ from fewset.experiments.trackers import register_tracker
 class Notes:
     def start(self, run):
         self.file = Path(os.environ["NOTES"])
-        return self._note("start")
+        self._note("start")
     def row(self, step, values):
         self._note(f"row {step}")
     def finish(self, result):
@@ -154,12 +123,11 @@ class Notes:
     def _note(self, text):
         with self.file.open("a") as notes:
             print(text, os.environ["RANK"], file=notes)
-        return text
 """
 
 
 @pytest.mark.slow
-def test_only_the_main_process_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_main_process_has_trackers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a tracker may come from a plugin."""
     (tmp_path / "notes.py").write_text(PLUGIN)
     monkeypatch.setenv("NOTES", str(tmp_path / "notes.txt"))
@@ -179,4 +147,3 @@ def test_the_option_of_a_command(tmp_path: Path) -> None:
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert held.values["test_accuracy", row["step"]] == [pytest.approx(result["mean"])]
     assert held.recipe["data.set"] == "'tiny'"
-    assert held.recipe["pretrain.epochs"] == "1"

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 
 class Held(NamedTuple):
-    """A run in a tracker: values by (name, step), each as often as it is there; the recipe; how it ended."""
+    """The last run in a tracker: values by (name, step), each as often as it occurs; the recipe; the end."""
 
     values: dict[tuple[str, int], list[float]]
     recipe: dict[str, str]
     ended: bool
-    runs: int
 
 
 def in_tensorboard(folder: Path) -> Held:
@@ -27,7 +26,7 @@ def in_tensorboard(folder: Path) -> Held:
     (text,) = events.Tensors("recipe/text_summary")
     lines = text.tensor_proto.string_val[0].decode().splitlines()
     recipe = dict(line.strip().split(" = ", 1) for line in lines)
-    return Held(values, recipe, "_hparams_/session_end_info" in events.summary_metadata, 1)
+    return Held(values, recipe, "_hparams_/session_end_info" in events.summary_metadata)
 
 
 def in_mlflow(folder: Path) -> Held:
@@ -40,37 +39,34 @@ def in_mlflow(folder: Path) -> Held:
     for name in runs[0].data.metrics:
         for point in client.get_metric_history(runs[0].info.run_id, name):
             values.setdefault((name, point.step), []).append(point.value)
-    return Held(values, dict(runs[0].data.params), runs[0].info.status == "FINISHED", len(runs))
+    return Held(values, dict(runs[0].data.params), runs[0].info.status == "FINISHED")
 
 
 def in_wandb(folder: Path) -> Held:
-    """From the files of an offline run. Steps that come again are dropped, as W&B does when it is synced."""
+    """From the files of an offline run."""
     from wandb.proto import wandb_internal_pb2
 
     values: dict[tuple[str, int], list[float]] = {}
     recipe: dict[str, str] = {}
-    ended, last, ids = False, -1, set()
-    files = sorted(folder.glob("wandb/offline-run-*/*.wandb"))
-    _wait_until_written(files[-1])
-    for file in files:
-        for data in _records(file.read_bytes()):
-            record = wandb_internal_pb2.Record.FromString(data)
-            if record.HasField("run"):
-                ids.add(record.run.run_id)
-                recipe = {each.key: each.value_json for each in record.run.config.update}
-            elif record.HasField("history"):
-                row = {"/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
-                if row["_step"] > last:
-                    last = row["_step"]
-                    for name, value in row.items():
-                        values.setdefault((name, last), []).append(value)
-            elif record.HasField("summary"):
-                for item in record.summary.update:
-                    if item.key.startswith("test_"):  # not what W&B itself sums up
-                        values.setdefault((item.key, last), []).append(json.loads(item.value_json))
-            elif record.HasField("exit"):
-                ended = record.exit.exit_code == 0
-    return Held(values, recipe, ended, len(ids))
+    ended, last = False, -1
+    file = max(folder.glob("wandb/offline-run-*/*.wandb"), key=lambda file: file.stat().st_mtime_ns)
+    _wait_until_written(file)
+    for data in _records(file.read_bytes()):
+        record = wandb_internal_pb2.Record.FromString(data)
+        if record.HasField("run"):
+            recipe = {each.key: each.value_json for each in record.run.config.update}
+        elif record.HasField("history"):
+            row = {"/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+            last = row["_step"]
+            for name, value in row.items():
+                values.setdefault((name, last), []).append(value)
+        elif record.HasField("summary"):
+            for item in record.summary.update:
+                if item.key.startswith("test_"):  # not what W&B itself sums up
+                    values.setdefault((item.key, last), []).append(json.loads(item.value_json))
+        elif record.HasField("exit"):
+            ended = record.exit.exit_code == 0
+    return Held(values, recipe, ended)
 
 
 def _wait_until_written(file: Path) -> None:

@@ -1,8 +1,8 @@
 """Experiment trackers, which `--log-to` names. One file each; a plugin can bring another.
 
 A tracker is a class without arguments that is registered by name (`@register_tracker("name")`) and has the
-three methods of `Tracker`. It imports its library when it is made, so that a missing one is told before the
-training. Nothing leaves the machine unless the user's own settings of the tracker say so.
+three methods of `Tracker`. It imports its library in `__init__`, so that a missing one is reported before the
+training. Nothing is sent anywhere unless the user's own settings of the tracker say so.
 """
 
 from collections.abc import Mapping
@@ -15,33 +15,26 @@ from fewset.core.registry import Registry
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker is told of a run that begins or goes on."""
+    """What a tracker gets to know about a run when it starts."""
 
     name: str
     recipe: Mapping[str, bool | int | float | str]
     """By the keys of `--set`: `train.epochs`, ..."""
     folder: Path
     """In the run directory, for the tracker's own files."""
-    id: str | None = None
-    """What `start` returned when the run began; None if it begins now."""
-    step: int = 0
-    """The last one that `row` was given, before the run was stopped."""
 
 
 class Tracker(Protocol):
     """Follows one run. Only the main process has one."""
 
-    def start(self, run: TrackedRun) -> str:
-        """Begin, or go on where there is an `id`; returns the id of the run in the tracker."""
+    def start(self, run: TrackedRun) -> None:
+        """Begin a run. One that is resumed begins again, and its earlier rows follow."""
 
     def row(self, step: int, values: Mapping[str, float]) -> None:
-        """A row of `metrics.jsonl`, once an epoch. What was given must survive the end of the process.
-
-        If the process is killed just then, the row comes again when the run goes on.
-        """
+        """A row of `metrics.jsonl`, once an epoch."""
 
     def finish(self, result: Mapping[str, float] | None) -> None:
-        """The end, with the score of the run; None if it was stopped and may go on later."""
+        """The end, with the score of the run; None if it was stopped."""
 
 
 TRACKERS: Registry[type[Tracker]] = Registry("tracker", __name__)

@@ -8,15 +8,13 @@ from typing import Any
 from fewset.core.extras import import_extra
 from fewset.experiments.trackers import TrackedRun, register_tracker
 
-_STORE = "mlflow.db"
-
 
 @register_tracker("mlflow")
 class MLflow:
     """Parameters, and metrics by step, of a run in the experiment `MLFLOW_EXPERIMENT_NAME` or "fewset"."""
 
     def __init__(self) -> None:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is looked at by the import
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read by the import
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         self._library = import_extra("mlflow", "mlflow")
         self._store = import_extra("mlflow.store.tracking.sqlalchemy_store", "mlflow")
@@ -24,39 +22,24 @@ class MLflow:
         self._id = ""
         self._step = 0
 
-    def start(self, run: TrackedRun) -> str:
+    def start(self, run: TrackedRun) -> None:
         run.folder.mkdir(parents=True, exist_ok=True)
-        address = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.folder.resolve() / _STORE}"
+        address = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.folder.resolve() / 'mlflow.db'}"
         self._client = self._library.MlflowClient(tracking_uri=address)
-        if run.id is None:
-            self._id = self._begin(run)
-        else:
-            self._id = run.id
-            self._client.update_run(run.id, status="RUNNING")
-            known = self._client.get_metric_history(run.id, "epoch")
-            self._step = max((point.step for point in known), default=0)
-        return self._id
-
-    def _begin(self, run: TrackedRun) -> str:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "fewset"
         experiment = self._client.get_experiment_by_name(name)
         number = experiment.experiment_id if experiment else self._client.create_experiment(name)
-        begun: str = self._client.create_run(number, run_name=run.name).info.run_id
+        self._id = self._client.create_run(number, run_name=run.name).info.run_id
         for key, value in run.recipe.items():
-            self._client.log_param(begun, key, value)
-        return begun
+            self._client.log_param(self._id, key, value)
 
     def row(self, step: int, values: Mapping[str, float]) -> None:
-        if step > self._step:  # one that came twice would be kept twice
-            self._log(step, values)
-
-    def finish(self, result: Mapping[str, float] | None) -> None:
-        if result is not None:
-            self._log(self._step, result)
-        self._client.set_terminated(self._id, "KILLED" if result is None else "FINISHED")
-
-    def _log(self, step: int, values: Mapping[str, float]) -> None:
         now = round(1000 * time.time())
         metric = self._library.entities.Metric
         self._client.log_batch(self._id, [metric(name, value, now, step) for name, value in values.items()])
         self._step = step
+
+    def finish(self, result: Mapping[str, float] | None) -> None:
+        if result is not None:
+            self.row(self._step, result)
+        self._client.set_terminated(self._id, "KILLED" if result is None else "FINISHED")

@@ -17,16 +17,13 @@ class TensorBoard:
         self._recipe: dict[str, Any] = {}
         self._step = 0
 
-    def start(self, run: TrackedRun) -> str:
-        # What an earlier process may have written of later steps is not shown.
-        purge = None if run.id is None else run.step + 1
-        self._writer = self._library.SummaryWriter(str(run.folder), purge_step=purge)
-        self._recipe, self._step = dict(run.recipe), run.step
-        if run.id is None:
-            lines = "\n".join(f"    {key} = {value!r}" for key, value in run.recipe.items())
-            self._writer.add_text("recipe", lines, 0)
-            self._writer.flush()
-        return run.name
+    def start(self, run: TrackedRun) -> None:
+        for earlier in run.folder.glob("events.out.tfevents.*"):  # a resumed run gives all rows again
+            earlier.unlink()
+        self._writer = self._library.SummaryWriter(str(run.folder))
+        self._recipe = dict(run.recipe)
+        lines = "\n".join(f"    {key} = {value!r}" for key, value in run.recipe.items())
+        self._writer.add_text("recipe", lines, 0)
 
     def row(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Weights & Biases: files in the run directory for `wandb sync`, or online where `WANDB_MODE` says so."""
+"""Weights & Biases: files in the run directory for `wandb sync`, or online if `WANDB_MODE` says so."""
 
 import os
 from collections.abc import Mapping
@@ -12,31 +12,24 @@ _INTERRUPTED = 130  # the exit code of a run that was stopped
 
 @register_tracker("wandb")
 class WeightsAndBiases:
-    """The recipe as the configuration, rows by step, the score as the summary.
-
-    A run that goes on has the same id. A step that comes again is dropped by W&B itself.
-    """
+    """The recipe as the configuration, rows by step, the score as the summary."""
 
     def __init__(self) -> None:
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it is looked at by the import
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read by the import
         self._library = import_extra("wandb", "wandb")
         self._run: Any = None
 
-    def start(self, run: TrackedRun) -> str:
+    def start(self, run: TrackedRun) -> None:
         run.folder.mkdir(parents=True, exist_ok=True)
         mode = os.environ.get("WANDB_MODE") or "offline"
         self._run = self._library.init(
             project=os.environ.get("WANDB_PROJECT") or "fewset",
             name=run.name,
-            id=run.id,
-            resume="allow",
             dir=run.folder,
             mode=mode,
             config=dict(run.recipe),
             settings=self._library.Settings(console="off", silent=mode == "offline"),
         )
-        started: str = self._run.id
-        return started
 
     def row(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step, commit=True)
