@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from fewset.data.images.store import open_set as open_set
     from fewset.encoders import register_encoder as register_encoder
     from fewset.evaluation.scoring import evaluate as evaluate
-    from fewset.experiments.authors import load_authors_checkpoint as load_authors_checkpoint
+    from fewset.experiments.authors_checkpoint import load_authors_checkpoint as load_authors_checkpoint
+    from fewset.experiments.weights import list_models as list_models
     from fewset.experiments.weights import load as load
-    from fewset.experiments.zoo import list_models as list_models
     from fewset.models.adapters import register_adapter as register_adapter
     from fewset.models.backbones import register_backbone as register_backbone
     from fewset.models.heads import register_head as register_head
@@ -37,9 +37,9 @@ _HOME = {
     "embed": "fewset.classify.embedding",
     "evaluate": "fewset.evaluation.scoring",
     "import_set": "fewset.data.images.importing",
-    "list_models": "fewset.experiments.zoo",
+    "list_models": "fewset.experiments.weights",
     "load": "fewset.experiments.weights",
-    "load_authors_checkpoint": "fewset.experiments.authors",
+    "load_authors_checkpoint": "fewset.experiments.authors_checkpoint",
     "open_set": "fewset.data.images.store",
     "register_adapter": "fewset.models.adapters",
     "register_backbone": "fewset.models.backbones",

@@ -20,7 +20,7 @@ import torch
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.experiments import plugins
-from fewset.experiments.execute import execute
+from fewset.experiments.train_run import execute
 from tests.helpers import results
 from tests.helpers.disks import small_disk_at
 from tests.helpers.features import make_table

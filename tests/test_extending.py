@@ -10,8 +10,8 @@ from PIL import Image
 from fewset import FewShotModel, TaskSpec, import_set
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.protocols import PROTOCOLS, Job, prepare
-from fewset.experiments.execute import execute
 from fewset.experiments.plugins import load_plugin
+from fewset.experiments.train_run import execute
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES
 from fewset.models.heads import HEADS

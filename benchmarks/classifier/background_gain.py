@@ -13,7 +13,7 @@ from fewset.classify.heads import DEFAULT, find_classifier_head
 from fewset.classify.photos.support import support_of_rows
 from fewset.compute.machine import describe
 from fewset.encoders import Encoder
-from fewset.experiments.evaluate import command_line
+from fewset.experiments.result import command_line
 from fewset.io.files import write_json
 from fewset.tasks.scores import Difference, Score, compare
 from fewset.tasks.spec import TaskSpec

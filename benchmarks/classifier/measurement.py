@@ -18,8 +18,7 @@ from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_hea
 from fewset.core.names import plain_name
 from fewset.core.parsing import parse
 from fewset.encoders import Encoder
-from fewset.experiments.evaluate import command_line
-from fewset.experiments.result import stored_width
+from fewset.experiments.result import command_line, stored_width
 from fewset.experiments.run_encoder import load_encoder
 from fewset.io.files import write_json
 from fewset.io.reading import parse_toml, read_json, read_text

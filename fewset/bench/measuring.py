@@ -10,7 +10,7 @@ from typing import Any
 from fewset.bench.workers import Repetition, Side, Worker, take_turns
 from fewset.compute.devices import device_name, pick_device
 from fewset.data.images.store import open_set
-from fewset.experiments.evaluate import command_line
+from fewset.experiments.result import command_line
 
 FORMAT = 1
 Record = dict[str, Any]

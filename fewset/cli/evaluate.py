@@ -137,8 +137,8 @@ def evaluate(
     Example: `fewset eval runs/strokes-feat --way 10 --shot 5`
     """
     start(plugin)
-    from fewset.experiments.evaluate import evaluate_run
-    from fewset.experiments.zoo import run_of
+    from fewset.experiments.score_run import evaluate_run
+    from fewset.experiments.weights import run_of
 
     result, file = evaluate_run(
         run_of(run, RUNS),

@@ -53,7 +53,7 @@ def weights() -> None:
     """
     from fewset.experiments.recipes import read_recipe
     from fewset.experiments.run_directory import RECIPE, WEIGHTS
-    from fewset.experiments.zoo import released_models
+    from fewset.experiments.weights import released_models
     from fewset.io.packaged import packaged_directory
 
     table, place = make_table("name", "method", "trained on", "size"), ""
@@ -94,9 +94,9 @@ def import_weights(
     --out runs/published-feat`
     """
     start()
-    from fewset.experiments import authors
+    from fewset.experiments.authors_checkpoint import import_weights as import_checkpoint
 
-    recipe = authors.import_weights(
+    recipe = import_checkpoint(
         file,
         out,
         method=method,

@@ -47,8 +47,8 @@ def _execute(
     plugin: PluginOption = None,
 ) -> None:
     start(plugin)
-    from fewset.experiments.execute import execute
     from fewset.experiments.recipes import find_recipe, read_recipe
+    from fewset.experiments.train_run import execute
 
     # All are read before the first one trains: a wrong name is found at once.
     parsed = [read_recipe(find_recipe(recipe), overrides or []) for recipe in recipes]

@@ -21,11 +21,10 @@ from fewset.data.images.store import SPLITS, ImageSet, open_set
 from fewset.data.manifest import Origin
 from fewset.encoders import find_encoder, is_encoder
 from fewset.evaluation.embedding import embed_images
-from fewset.experiments.evaluate import command_line
 from fewset.experiments.recipes import run_recipe
+from fewset.experiments.result import command_line
 from fewset.experiments.run_directory import WEIGHTS
-from fewset.experiments.weights import load
-from fewset.experiments.zoo import find_model
+from fewset.experiments.weights import find_model, load
 from fewset.io.files import file_digest
 from fewset.models.model import image_embedder
 

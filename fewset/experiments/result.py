@@ -1,5 +1,7 @@
 """The result of a run on tasks, as it lies in its file: one dataclass, written and read by the same code."""
 
+import shlex
+import sys
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import isnan, nan
@@ -7,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fewset.core.errors import UserError
+from fewset.core.names import one_line
 from fewset.io.files import write_json
+from fewset.io.paths import without_machine
 from fewset.io.records import read_record
 from fewset.tasks.scores import SET_ADDS
 
@@ -125,3 +129,23 @@ def read_result(file: Path) -> Result:
 def broken_file(file: Path, directory: Path, what: str) -> UserError:
     """An error about a file of a result, with the remedy."""
     return UserError(f"{file} {what}; `fewset eval {directory}` writes it anew")
+
+
+def command_line() -> str:
+    """The command of this process, for files that say how they were made.
+
+    Under `python -m`, and so under torchrun, the program's name is that of a file in a package.
+    Paths are relative to the working directory, so that shared files do not show whose machine it was.
+    """
+    program = Path(sys.argv[0])
+    words = [one_line(_recorded_word(word)) for word in sys.argv[1:]]
+    if program.name != "__main__.py":
+        return shlex.join([program.name, *words])
+    package = program.parent.name
+    return shlex.join([*(["fewset"] if package == "fewset" else ["python", "-m", package]), *words])
+
+
+def _recorded_word(word: str) -> str:
+    """A word of a command; an absolute path in it, alone or as in --out=PATH, is made relative."""
+    key, equals, value = word.partition("=")
+    return f"{key}={without_machine(value)}" if equals else without_machine(word)

@@ -10,8 +10,7 @@ from fewset.core.errors import unknown_name
 from fewset.encoders import ENCODERS, Encoder, find_encoder, is_encoder
 from fewset.encoders.network import NetworkEncoder
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
-from fewset.experiments.weights import find_weights, load_weights
-from fewset.experiments.zoo import released_models
+from fewset.experiments.weights import find_weights, load_weights, released_models
 from fewset.io.paths import recorded_path, user_path
 from fewset.models.model import image_embedder
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fewset.data.images.store import open_set
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import find_recipe, read_recipe
+from fewset.experiments.train_run import execute
 from fewset.io.files import write_bytes
 from fewset.report.family_figure import family_figure
 from fewset.report.figures import png

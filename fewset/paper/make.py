@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fewset.experiments.build import with_dim
-from fewset.experiments.evaluate import command_line, evaluate_run
 from fewset.experiments.recipes import recipe_digest
-from fewset.experiments.result import Result
+from fewset.experiments.result import Result, command_line
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
+from fewset.experiments.score_run import evaluate_run
 from fewset.io.files import file_digest
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, Study, StudyNumber, StudyPlan, read_study, write_study

@@ -17,7 +17,7 @@ from fewset.evaluation.class_means import fit_centre
 from fewset.evaluation.scoring import evaluate
 from fewset.experiments.build import build_model
 from fewset.experiments.config import Options
-from fewset.experiments.evaluate import command_line
+from fewset.experiments.result import command_line
 from fewset.io.files import write_json
 from fewset.io.inside import inside
 from fewset.models.heads import FittedHead
@@ -39,7 +39,7 @@ from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.checkpoint import TrainingFiles
 from fewset.training.episodic import TrainConfig
-from fewset.training.features import FeatureTraining
+from fewset.training.feature_training import FeatureTraining
 from fewset.training.loop import fit
 from fewset.training.optimiser import OptimiserConfig
 

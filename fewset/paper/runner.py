@@ -11,9 +11,6 @@ from fewset.data.features.table import list_features
 from fewset.data.images.store import ImageSet, list_sets, open_set
 from fewset.experiments.build import open_data, with_dim
 from fewset.experiments.config import Recipe
-from fewset.experiments.evaluate import evaluate_run
-from fewset.experiments.execute import execute
-from fewset.experiments.initial import changes_since
 from fewset.experiments.recipes import (
     list_recipes,
     read_recipe,
@@ -22,7 +19,10 @@ from fewset.experiments.recipes import (
     shipped_recipes,
 )
 from fewset.experiments.run_directory import RECIPE, RunDirectory
-from fewset.experiments.zoo import copy_model, is_copy, released_models
+from fewset.experiments.score_run import evaluate_run
+from fewset.experiments.starting_weights import changes_since
+from fewset.experiments.train_run import execute
+from fewset.experiments.weights import copy_model, is_copy, released_models
 from fewset.paper.study import PlannedRun
 
 _SHARED = ("data.", "model.", "evaluate.", "seed=")  # changes that concern both stages

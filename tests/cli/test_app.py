@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from fewset.cli import app as cli
 from fewset.core.errors import UserError
-from fewset.experiments.evaluate import command_line
+from fewset.experiments.result import command_line
 from tests.fuzz.readers.options import commands
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, fewset_in_a_new_process, options, succeed
 from tests.helpers.results import MakeRun

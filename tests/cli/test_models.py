@@ -2,7 +2,7 @@
 
 import pytest
 
-from fewset.experiments.zoo import released_models
+from fewset.experiments.weights import released_models
 from fewset.models.adapters import ADAPTERS
 from fewset.models.methods import list_methods
 from tests.helpers.command_line import succeed

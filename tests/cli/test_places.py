@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fewset.bench import parts
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import recipe_text
+from fewset.experiments.train_run import execute
 from tests.helpers.command_line import fail
 from tests.helpers.disks import fill, make_read_only
 from tests.helpers.results import write_run

@@ -39,7 +39,7 @@ def test_ctrl_c_says_how_to_go_on(command: str, tmp_path: Path, monkeypatch: pyt
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fewset.experiments.execute.execute", interrupted)
+    monkeypatch.setattr("fewset.experiments.train_run.execute", interrupted)
     result = fewset(command, "strokes/feat", "--out", tmp_path / "run")
     assert result.exit_code == 130
     assert result.output == f"stopped; the same command with --resume goes on in {tmp_path / 'run'}\n"

@@ -9,8 +9,8 @@ from fewset.compute import devices, distributed
 from fewset.compute.devices import pick_device, send, usable_precision
 from fewset.core.errors import UserError
 from fewset.evaluation import embedding
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
+from fewset.experiments.train_run import execute
 from fewset.experiments.weights import load
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4

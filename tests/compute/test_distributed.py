@@ -17,10 +17,10 @@ from fewset.compute import distributed
 from fewset.core.errors import UserError
 from fewset.evaluation import scoring
 from fewset.experiments.config import Recipe
-from fewset.experiments.evaluate import evaluate_run
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe, recipe_text
 from fewset.experiments.run_directory import RunDirectory
+from fewset.experiments.score_run import evaluate_run
+from fewset.experiments.train_run import execute
 from fewset.experiments.weights import load
 from fewset.training.loop import PerStep, check_divisible
 from tests.helpers import work

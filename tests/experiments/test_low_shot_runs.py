@@ -19,7 +19,7 @@ from fewset.encoders import register_encoder
 from fewset.evaluation.class_means import training_means
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols.low_shot import PRIORS
-from fewset.experiments.evaluate import evaluate_run
+from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.weights import load
 from fewset.report.loading import load_result
 from tests.helpers.command_line import fail, options, succeed

@@ -16,7 +16,6 @@ from fewset.data.images.nearness import Nearness, nearest_classes, write_nearnes
 from fewset.data.images.store import ImageSet
 from fewset.experiments.build import build_model
 from fewset.experiments.config import Card
-from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import (
     find_recipe,
     list_recipes,
@@ -28,7 +27,8 @@ from fewset.experiments.recipes import (
     recipes_directory,
     shipped_recipes,
 )
-from fewset.experiments.zoo import released_models
+from fewset.experiments.train_run import execute, stage_for
+from fewset.experiments.weights import released_models
 
 SHIPPED = shipped_recipes()
 RECIPES = {name: read_recipe(path) for name, path in SHIPPED.items()}

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.experiments.evaluate import evaluate_run
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.run_directory import RunDirectory
+from fewset.experiments.score_run import evaluate_run
+from fewset.experiments.train_run import execute
 from fewset.io.partial import partial_path
 
 pytestmark = pytest.mark.usefixtures("tiny_set", "tiny_table")

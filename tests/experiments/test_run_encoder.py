@@ -10,8 +10,7 @@ import torch
 from fewset.core.errors import UserError
 from fewset.data.images.decoding import decode, encode
 from fewset.experiments.run_encoder import load_encoder
-from fewset.experiments.weights import load
-from fewset.experiments.zoo import released_models
+from fewset.experiments.weights import load, released_models
 from tests.helpers.encoders import photograph
 
 NAME = "miniimagenet-conv4-feat-1shot"

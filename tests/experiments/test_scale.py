@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
-from fewset.experiments.evaluate import evaluate_run
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import run_recipe
-from fewset.experiments.scale import warn_of_scale
-from fewset.experiments.weights import find_weights, load_weights, save_weights, stored_size
-from fewset.experiments.zoo import released_models
+from fewset.experiments.score_run import evaluate_run, warn_of_scale
+from fewset.experiments.train_run import execute
+from fewset.experiments.weights import find_weights, load_weights, released_models, save_weights, stored_size
 from tests.helpers.tiny_recipes import MODEL, PRETRAIN, recipe
 
 

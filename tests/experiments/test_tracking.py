@@ -8,9 +8,9 @@ from typing import ClassVar
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.experiments.execute import execute
 from fewset.experiments.run_directory import TRACKING, RunDirectory
 from fewset.experiments.trackers import TrackedRun, register_tracker
+from fewset.experiments.train_run import execute
 from tests.helpers.command_line import PRETRAIN as TINY
 from tests.helpers.command_line import fail, options, succeed
 from tests.helpers.processes import succeed as succeed_in_processes

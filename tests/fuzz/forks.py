@@ -25,7 +25,7 @@ def load_everything() -> None:
         "fewset.classify.card",
         "fewset.classify.classifier",
         "fewset.data.images.importing",
-        "fewset.experiments.execute",
+        "fewset.experiments.train_run",
         "fewset.report.page",
         "matplotlib.pyplot",
     ):

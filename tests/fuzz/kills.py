@@ -48,8 +48,8 @@ JOBS = {
 
 def prepare(place: Path) -> None:
     """Fill a directory with what the jobs read."""
-    from fewset.experiments.execute import execute
     from fewset.experiments.recipes import recipe_text
+    from fewset.experiments.train_run import execute
     from tests.helpers.tiny_set import make_tiny_set
 
     (place / "runs").mkdir(parents=True)

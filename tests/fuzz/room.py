@@ -79,7 +79,7 @@ class Room:
 
 def build_room(root: Path) -> Room:
     """Make the sets, runs and photos; takes some seconds."""
-    from fewset.experiments.execute import execute
+    from fewset.experiments.train_run import execute
     from tests.helpers.features import make_table
     from tests.helpers.results import per_task, write_run
     from tests.helpers.tiny_recipes import FEATURES, PRETRAIN, TRAIN, recipe

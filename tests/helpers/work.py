@@ -16,9 +16,9 @@ from fewset.data.features.table import open_features
 from fewset.data.images.store import open_set
 from fewset.evaluation import scoring as evaluation
 from fewset.evaluation.protocols.low_shot import choose_prior, evaluate_low_shot
-from fewset.experiments.evaluate import evaluate_run
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
+from fewset.experiments.score_run import evaluate_run
+from fewset.experiments.train_run import execute
 from fewset.models.adapters.attention import Attention
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
@@ -28,7 +28,7 @@ from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
 from fewset.training.batches import TrainingItems
 from fewset.training.episodic import MetaTraining, TrainConfig
-from fewset.training.features import FeatureTraining
+from fewset.training.feature_training import FeatureTraining
 from fewset.training.optimiser import set_rate
 
 PRETRAIN = {

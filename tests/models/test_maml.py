@@ -17,10 +17,10 @@ from fewset.evaluation.scoring import evaluate
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.embed_set import embed_set
-from fewset.experiments.evaluate import evaluate_run
-from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.run_directory import RunDirectory
+from fewset.experiments.score_run import evaluate_run
+from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.maml import MamlConfig, MamlModel, Parameters, descend

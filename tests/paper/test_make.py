@@ -11,7 +11,7 @@ import torch
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import open_set
-from fewset.experiments.evaluate import evaluate_run
+from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.weights import load_weights, save_weights
 from fewset.io.files import file_digest
 from fewset.paper import make as study_run

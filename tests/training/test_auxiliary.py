@@ -8,7 +8,7 @@ import torch
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import open_set
-from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.tasks.sampling import sample_tasks
 from tests.helpers.tiny_recipes import FROZEN, MODEL, TRAIN, recipe

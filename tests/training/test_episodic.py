@@ -7,7 +7,7 @@ import torch
 from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
 from fewset.experiments.config import Recipe
-from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.tasks.sampling import sample_tasks
 from fewset.training import episodic

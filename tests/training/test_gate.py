@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.experiments.execute import execute
+from fewset.experiments.train_run import execute
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.tasks.scores import Score
 from fewset.training.gate import GATES, score_with_best_gate

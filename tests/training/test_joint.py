@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fewset.core.errors import UserError
-from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.models.losses import task_loss
 from fewset.tasks.episode import split

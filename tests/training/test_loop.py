@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from fewset.core.errors import UserError
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
+from fewset.experiments.train_run import execute
 from fewset.tasks.scores import Score
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles

@@ -8,7 +8,7 @@ import torch
 from fewset.core.errors import UserError
 from fewset.data.images.augmentation import rotate
 from fewset.data.images.store import ImageSet
-from fewset.experiments.execute import execute, stage_for
+from fewset.experiments.train_run import execute, stage_for
 from fewset.training.loop import train_step
 from fewset.training.pretrain import Pretraining
 from tests.helpers.tiny_recipes import PRETRAIN, recipe

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from fewset.core.errors import UserError
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import RunDirectory
+from fewset.experiments.train_run import execute
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT
 from tests.helpers.tiny_recipes import (

@@ -24,7 +24,7 @@ from fewset.tasks.scores import Score, compare
 from fewset.tasks.spec import TaskSpec
 from fewset.training.checkpoint import TrainingFiles
 from fewset.training.episodic import TrainConfig
-from fewset.training.features import FeatureTraining
+from fewset.training.feature_training import FeatureTraining
 from fewset.training.loop import fit
 from fewset.training.optimiser import OptimiserConfig
 from fewset.training.seeding import seeded

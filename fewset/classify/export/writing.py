@@ -17,8 +17,7 @@ from fewset.classify.saving import is_classifier, load_classifier
 from fewset.core.errors import UserError
 from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import serialised
-from fewset.experiments.weights import load
-from fewset.experiments.zoo import released_models
+from fewset.experiments.weights import load, released_models
 from fewset.io.files import check_output, replacing_directory, write_bytes
 from fewset.models.task_model import TaskModel
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fewset.experiments.execute import execute
 from fewset.experiments.recipes import parse_recipe
+from fewset.experiments.train_run import execute
 from tests.helpers.command_line import fail, succeed
 
 PLUGIN = '''

@@ -19,10 +19,9 @@ from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols import PROTOCOLS
 from fewset.evaluation.protocols.transductive import VARIANTS
 from fewset.evaluation.scoring import evaluate
-from fewset.experiments.evaluate import command_line
-from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_digest
-from fewset.experiments.result import read_result
+from fewset.experiments.result import command_line, read_result
+from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.report.comparison import compare_results
 from fewset.report.loading import load_result
@@ -409,7 +408,7 @@ def test_tasks_are_checked_before_the_first_step(
     table = {**TRAIN, **{key: {**TRAIN[key], **change} for key, change in changes.items()}}
     table["train"] = {**table["train"], **frozen}
     monkeypatch.setattr("fewset.training.frozen.embed_images", no_embedding)
-    monkeypatch.setattr("fewset.experiments.execute.fit", no_embedding)
+    monkeypatch.setattr("fewset.experiments.train_run.fit", no_embedding)
     with pytest.raises(UserError, match=message):
         execute(parse_recipe(table), "train", run.parent / "fresh")
     assert not (run.parent / "fresh").exists()

@@ -10,8 +10,7 @@ from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import run_recipe
 from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
-from fewset.experiments.weights import load
-from fewset.experiments.zoo import released_models
+from fewset.experiments.weights import load, released_models
 from fewset.io.files import file_digest
 from fewset.io.paths import recorded_path, user_path
 from fewset.models.task_model import TaskModel

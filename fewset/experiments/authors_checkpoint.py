@@ -29,12 +29,12 @@ from torch import Tensor
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.experiments.build import build_model
 from fewset.experiments.config import DataConfig, EvaluateConfig, ModelConfig, Options, Recipe
-from fewset.experiments.pytorch_files import read_tensors
 from fewset.experiments.recipes import recipe_text
 from fewset.experiments.run_directory import WEIGHTS, RunDirectory
 from fewset.experiments.weights import check_finite, check_state, save_weights
 from fewset.io.files import file_digest
 from fewset.io.paths import recorded_path
+from fewset.io.pytorch_files import read_tensors
 from fewset.models.model import Average, FewShotModel, embedding_model
 from fewset.training.episodic import TrainConfig
 

@@ -10,8 +10,8 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.experiments.config import Recipe
-from fewset.experiments.execute import execute, stage_for
 from fewset.experiments.recipes import parse_recipe, recipe_text
+from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import save_weights
 from tests.helpers.tiny_recipes import PRETRAIN, TRAIN
 

@@ -12,10 +12,10 @@ import torch
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, set_path
-from fewset.experiments import execute as execution
-from fewset.experiments.execute import execute, stage_for
+from fewset.experiments import train_run
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.result import Result, read_result
+from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.io.files import file_digest
 from tests.helpers.tiny_recipes import FROZEN, JOINT, MODEL, PRETRAIN, TRAIN, recipe
@@ -132,7 +132,7 @@ def test_resuming_a_finished_run_does_nothing(runs: Path, monkeypatch: pytest.Mo
 
     before = written()
     for name in ("stage_for", "fit", "evaluate_run"):
-        monkeypatch.setattr(execution, name, never)
+        monkeypatch.setattr(train_run, name, never)
     said: list[str] = []
     result = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
     assert result == read_result(runs / "pre" / "result.json")
@@ -143,7 +143,7 @@ def test_resuming_a_finished_run_does_nothing(runs: Path, monkeypatch: pytest.Mo
 def scored_anew(runs: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, Result]:
     """The result of a finished run before and after it is resumed, without any training."""
     first = read_result(runs / "pre" / "result.json")
-    monkeypatch.setattr(execution, "fit", never)
+    monkeypatch.setattr(train_run, "fit", never)
     said: list[str] = []
     for _ in range(2):
         second = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
@@ -250,8 +250,8 @@ def test_a_set_that_is_replaced_while_it_is_read_is_noticed(
         shutil.rmtree(tiny_set.path)
         spoiled_copy(tiny_set, "tiny", np.arange(7))
 
-    fit = execution.fit
-    monkeypatch.setattr(execution, "fit", replaced)
+    fit = train_run.fit
+    monkeypatch.setattr(train_run, "fit", replaced)
     with pytest.raises(UserError, match=r"'tiny' is not the one .* replaced while the run was trained"):
         execute(recipe(PRETRAIN, epochs=1), "pretrain", tmp_path / "run")
     assert not (tmp_path / "run" / "result.json").exists()

@@ -12,7 +12,7 @@ from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
 from fewset.training.episodic import TrainConfig
-from fewset.training.features import FeatureTraining
+from fewset.training.feature_training import FeatureTraining
 from fewset.training.loop import fit
 from fewset.training.optimiser import OptimiserConfig
 from tests.helpers.features import DIM, SEEN, UNSEEN, feature_model, make_table, seen_mean, transformed

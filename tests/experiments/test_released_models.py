@@ -14,10 +14,9 @@ import fewset
 from fewset.core.errors import UserError
 from fewset.data.images.importing import import_set
 from fewset.data.images.store import ImageSet, list_sets
-from fewset.experiments import zoo
+from fewset.experiments import weights as weights_files
 from fewset.experiments.recipes import read_recipe
-from fewset.experiments.weights import load, load_weights
-from fewset.experiments.zoo import released_models
+from fewset.experiments.weights import load, load_weights, released_models
 from fewset.io.files import file_digest
 from fewset.io.packaged import packaged_directory
 from fewset.paper.runner import StudyRunner
@@ -41,7 +40,7 @@ def made(tmp_path: Path, tiny_set: ImageSet, monkeypatch: pytest.MonkeyPatch) ->
             shutil.copy(lab / name / file, weights / name)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.setattr(zoo, "packaged_directory", lambda _: weights)
+    monkeypatch.setattr(weights_files, "packaged_directory", lambda _: weights)
     return lab
 
 
@@ -76,7 +75,7 @@ def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
 
 
 def test_without_any_released_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoo, "packaged_directory", lambda _: tmp_path / "absent")
+    monkeypatch.setattr(weights_files, "packaged_directory", lambda _: tmp_path / "absent")
     assert released_models() == {}
     with pytest.raises(UserError, match=r"released model 'absent'\. Known: none"):
         load("absent")

@@ -15,17 +15,17 @@ from fewset.data.images.store import open_set
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
-from fewset.experiments.evaluate import check_evaluation, evaluate_run
-from fewset.experiments.initial import (
+from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
+from fewset.experiments.result import Result, read_result
+from fewset.experiments.run_directory import RECIPE, RESULT, TRACKING, WEIGHTS, RunDirectory, RunState
+from fewset.experiments.score_run import check_evaluation, evaluate_run
+from fewset.experiments.starting_weights import (
     changes_since,
     check_held_out,
     describe_start,
     find_init,
     made_of,
 )
-from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
-from fewset.experiments.result import Result, read_result
-from fewset.experiments.run_directory import RECIPE, RESULT, TRACKING, WEIGHTS, RunDirectory, RunState
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.io.files import file_digest
@@ -36,7 +36,7 @@ from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 from fewset.training.batches import TrainingItems, trained_items
 from fewset.training.episodic import MetaTraining
-from fewset.training.features import FeatureTraining
+from fewset.training.feature_training import FeatureTraining
 from fewset.training.frozen import FrozenTraining
 from fewset.training.joint import JointTraining
 from fewset.training.loop import Stage, check_divisible, fit

@@ -26,12 +26,12 @@ from torch import Tensor
 import fewset
 from fewset.core.errors import UserError
 from fewset.data.images.store import set_path, write_store
-from fewset.experiments.authors import (
+from fewset.experiments.authors_checkpoint import (
     PUBLISHED_BACKBONES,
     PUBLISHED_METHODS,
     load_authors_checkpoint,
 )
-from fewset.experiments.pytorch_files import read_tensors
+from fewset.io.pytorch_files import read_tensors
 from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD
 from fewset.models.model import FewShotModel
 from tests.helpers import published

@@ -1,8 +1,7 @@
 """Score a run by a protocol and write the result: its file, the value of each task, a few example tasks."""
 
-import shlex
-import sys
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from fewset.compute import distributed
 from fewset.compute.devices import pick_device
 from fewset.compute.machine import describe
 from fewset.core.errors import UserError, refuse_unknown
-from fewset.core.names import one_line, plain_name
+from fewset.core.names import plain_name
 from fewset.core.parsing import parse, parse_words
+from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.protocols import (
     PROTOCOLS,
@@ -28,14 +28,12 @@ from fewset.evaluation.protocols import (
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe, recipe_digest, run_recipe
-from fewset.experiments.result import Result, StoredScore, stored_width, write_result
+from fewset.experiments.result import Result, StoredScore, command_line, stored_width, write_result
 from fewset.experiments.run_directory import RECIPE, RESULT, RESULTS, WEIGHTS
-from fewset.experiments.scale import warn_of_scale
-from fewset.experiments.weights import load
+from fewset.experiments.weights import load, stored_size
 from fewset.io.files import file_digest, replacing
 from fewset.io.inside import inside
 from fewset.io.locks import in_turn
-from fewset.io.paths import without_machine
 from fewset.models.task_model import TaskModel
 from fewset.tasks.scores import Score
 
@@ -205,26 +203,6 @@ def check_evaluation(recipe: Recipe, model: TaskModel) -> None:
     prepare(PROTOCOLS[name](), name, make_job(recipe, model))
 
 
-def command_line() -> str:
-    """The command of this process, for files that say how they were made.
-
-    Under `python -m`, and so under torchrun, the program's name is that of a file in a package.
-    Paths are relative to where the command ran: files are handed on, and need not tell whose machine it was.
-    """
-    program = Path(sys.argv[0])
-    words = [one_line(_recorded_word(word)) for word in sys.argv[1:]]
-    if program.name != "__main__.py":
-        return shlex.join([program.name, *words])
-    package = program.parent.name
-    return shlex.join([*(["fewset"] if package == "fewset" else ["python", "-m", package]), *words])
-
-
-def _recorded_word(word: str) -> str:
-    """A word of a command; an absolute path in it, alone or as in --out=PATH, is made relative."""
-    key, equals, value = word.partition("=")
-    return f"{key}={without_machine(value)}" if equals else without_machine(word)
-
-
 def _is_another(job: Job, recipe: Recipe) -> bool:
     """Whether the data are others than the recipe's, though of the same name."""
     if job.data.name != recipe.data.name:
@@ -277,4 +255,22 @@ def _write_arrays(result: Result, outcome: Outcome, folder: Path, stem: str) -> 
         before=None if outcome.before is None else stored(outcome.before, f"{stem}per_task_before.npy"),
         examples=examples,
         scores={name: stored(score, f"{stem}per_task_{name}.npy") for name, score in outcome.scores.items()},
+    )
+
+
+def warn_of_scale(run: Path, recipe: Recipe, images: ImageSet) -> None:
+    """Warn if a set is stored at another size than the one that a run was trained on.
+
+    A model sees the middle of a stored image, 84 of its 92 pixels for example. In a set that is stored at
+    another size, objects appear at another scale, which may cost points. Weights files of early versions do
+    not hold the size; they were trained on sets as `fewset data import` stores them by default.
+    """
+    by_default = {name: layout.size for name, layout in IMPORTERS.items()}
+    trained = stored_size(run / WEIGHTS) or by_default.get(recipe.data.set)
+    if trained is None or recipe.model.scales or trained == images.size:
+        return
+    warnings.warn(
+        f"{images.name!r} is stored at {images.size} px, and {run} was trained on images stored at {trained} "
+        f"px, so objects appear at another scale; import the set again with --size {trained}",
+        stacklevel=3,
     )
