@@ -20,7 +20,7 @@ test-all: test
 
 # 10,000 mutated uploads to the server of the page, and their record.
 hostile: $(STAMP)
-	FEWSET_MUTATIONS=10000 FEWSET_MUTATIONS_RECORD=docs/serve/mutations.json $(BIN)/python -m pytest tests/classify/serve/test_hostile.py
+	FEWSET_MUTATIONS=10000 FEWSET_MUTATIONS_RECORD=results/serve/mutations.json $(BIN)/python -m pytest tests/classify/serve/test_hostile.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -35,14 +35,14 @@ docs: $(STAMP)
 # The page docs/reliability.md is made from the records.
 MINUTES ?= 30
 KILLS ?= 50
-RECORDS := docs/reliability
+RECORDS := results/reliability
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz run --minutes $(MINUTES) --record $(RECORDS)/fuzz.json
-	$(BIN)/python -m tests.fuzz page $(RECORDS)
+	$(BIN)/python -m tests.fuzz page $(RECORDS) docs/reliability.md
 
 kills: $(STAMP)
 	$(BIN)/python -m tests.fuzz kills --kills $(KILLS) --record $(RECORDS)/kills.json
-	$(BIN)/python -m tests.fuzz page $(RECORDS)
+	$(BIN)/python -m tests.fuzz page $(RECORDS) docs/reliability.md
 
 # Anew whenever what is to be installed changes.
 $(STAMP): pyproject.toml constraints.txt

@@ -35,7 +35,7 @@ def classifier(
 
     The sets are embedded once; their features are kept beside the imported sets.
 
-    Example: `python -m benchmarks classifier docs/classifier/plan.toml --data ../shared/data`
+    Example: `python -m benchmarks classifier results/classifier/plan.toml --data ../shared/data`
     """
     start(plugin)
     from benchmarks.classifier.measurement import measure_set, read_plan, write_measurement
@@ -72,7 +72,7 @@ def background(
 ) -> None:
     """Measure what `fewset fit --background` gains: FEAT, learned from the classes of one split, on another.
 
-    Example: `python -m benchmarks background cub cub.zip -o docs/classifier/background/cub.json`
+    Example: `python -m benchmarks background cub cub.zip -o results/classifier/background/cub.json`
     """
     start(plugin)
     from benchmarks.classifier.background_gain import measure_background
@@ -116,7 +116,7 @@ def serve(
 ) -> None:
     """Put the server of `fewset serve` under load, against its own encoder.
 
-    Example: `python -m benchmarks serve --out docs/performance/serve.json`
+    Example: `python -m benchmarks serve --out results/performance/serve.json`
     """
     from benchmarks.serve import measure_serve
 
@@ -143,7 +143,7 @@ def methods(
 ) -> None:
     """Time every head on thousands of tasks at once, against one task at a time.
 
-    Example: `python -m benchmarks methods --out docs/performance/methods.json`
+    Example: `python -m benchmarks methods --out results/performance/methods.json`
     """
     from benchmarks.methods import measure_methods
 
@@ -153,7 +153,9 @@ def methods(
 
 @app.command()
 def performance(
-    records: Annotated[Path, typer.Argument(help="The directory of the records.")] = Path("docs/performance"),
+    records: Annotated[Path, typer.Argument(help="The directory of the records.")] = Path(
+        "results/performance"
+    ),
     page: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/performance.md"),
 ) -> None:
     """Write the page on speed from the kept records.

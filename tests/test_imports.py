@@ -107,7 +107,7 @@ def test_every_public_name_is_there() -> None:
 
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_results_are_compared_and_reported_without_torch(command: str, tmp_path: Path) -> None:
-    kept = PACKAGE.parent / "docs" / "results" / "strokes"
+    kept = PACKAGE.parent / "results" / "runs" / "strokes"
     words = [command, str(kept / "strokes-protonet"), str(kept / "strokes-feat")]
     words += ["--out", str(tmp_path)] if command == "report" else []
     program = (

@@ -54,7 +54,7 @@ def test_the_demo_table_is_that_of_the_published_results() -> None:
     from fewset.report.loading import load_results
     from fewset.report.tables import comparison_table, plain_text
 
-    kept = ROOT / "docs" / "results" / "families"
+    kept = ROOT / "results" / "runs" / "families"
     table = plain_text(
         comparison_table(load_results([kept / f"families-conv4-{name}" for name in METHODS]))
     ).strip()

@@ -14,10 +14,10 @@ _INTRODUCTION = """# How good the classifier is
 This page is made from records by `python -m benchmarks classifier` (in a checkout of the repository):
 
 ```
-python -m benchmarks classifier docs/classifier/plan.toml --data FOLDER --page docs/classifier.md
+python -m benchmarks classifier results/classifier/plan.toml --data FOLDER --page docs/classifier.md
 ```
 
-The folder holds the sets that `plan.toml` names. To measure on your own photos, write such a plan: a name, a
+The folder holds the sets that the plan names. To measure on your own photos, write such a plan: a name, a
 title, the kind of the source (`folder` is a folder a class) and the source of each set.
 
 Each set is embedded once, by the encoder that is named at the end. A task has a few labelled images of some

@@ -85,7 +85,7 @@ def evaluate(
 
     And `fewset.evaluate` on tables of 64 and 640 numbers, against a plain loop over tasks.
 
-    Example: `fewset bench evaluate --data miniimagenet --out docs/performance/evaluate.json`
+    Example: `fewset bench evaluate --data miniimagenet --out results/performance/evaluate.json`
     """
     own = {"split": split, "run": run, "way": way, "shot": shot, "query": query, "tasks": tasks}
     counted = {"published_tasks": published_tasks, "plain_tasks": plain_tasks}
@@ -98,7 +98,7 @@ def evaluate(
 def train(batch: BatchOption = 128, steps: StepsOption = 1, **shared: Any) -> None:
     """A step of pre-training and one of meta-training, against PyTorch's plain default.
 
-    Example: `fewset bench train --data miniimagenet --out docs/performance/train.json`
+    Example: `fewset bench train --data miniimagenet --out results/performance/train.json`
     """
     _measure("train", {"batch": batch, "steps": steps}, **shared)
 
@@ -114,7 +114,7 @@ def data(
 ) -> None:
     """The input path of training against its steps, and the import of JPEG files.
 
-    Example: `fewset bench data --data miniimagenet --out docs/performance/data.json`
+    Example: `fewset bench data --data miniimagenet --out results/performance/data.json`
     """
     _measure("data", {"batch": batch, "steps": steps, "images": images}, **shared)
 
@@ -130,6 +130,6 @@ def classify(
 ) -> None:
     """The encoder of photos against PyTorch's plain default, and large photos to a saved classifier.
 
-    Example: `fewset bench classify --out docs/performance/classify.json`
+    Example: `fewset bench classify --out results/performance/classify.json`
     """
     _measure("classify", {"images": images, "photos": photos, "width": width, "height": height}, **shared)

@@ -37,7 +37,11 @@ def _study(
     ] = "strokes",
     overrides: SetOption = None,
     runs: RunsOption = RUNS,
-    out: Annotated[Path, typer.Option(help="Where the tables and figures go.")] = Path("paper"),
+    out: Annotated[Path, typer.Option(help="Where the records, tables and figures go.")] = Path("paper"),
+    pages: Annotated[
+        Path | None,
+        typer.Option(help="Another directory for what a page of documentation shows: Markdown and PNG."),
+    ] = None,
     tasks: Annotated[
         int | None, counted("How many tasks a number is over; default: the recipe's.", least=2)
     ] = None,
@@ -65,16 +69,17 @@ def _study(
         return
     refuse_unknown("study", name, studies if ablations else (*studies, METHODS))
     file = out / name / f"{name}.json"
+    shown = None if pages is None else pages / name
     pictures: list[Path] = []
     if not draw:
         runner = StudyRunner(on, runs, overrides or [], tasks, features, device, echo, log_to or ())
         with resumable("the same command goes on from here"):
             plan = studies[name](runner)
             run_study(name, plan, runner, file)
-            pictures = plan.pictures(file.parent)
-    written = [*render_study(file), *pictures]
-    for shown in study_tables(read_study(file)):
-        echo(plain_text(shown))
+            pictures = plan.pictures(file.parent, shown)
+    written = [*render_study(file, shown), *pictures]
+    for shown_table in study_tables(read_study(file)):
+        echo(plain_text(shown_table))
     echo("written: " + ", ".join(str(path) for path in (file, *written)))
 
 
@@ -125,6 +130,7 @@ def _methods(
     overrides: list[str] | None,
     runs: Path,
     out: Path,
+    pages: Path | None,
     tasks: int | None,
     device: str,
     log_to: list[str] | None,
@@ -158,7 +164,7 @@ def _methods(
             record = measure_methods(rows, embeddings, place, tasks or 10_000, echo)
             if times:
                 time_methods(rows, embeddings, record, place, echo)
-    written = render_methods(place)
+    written = render_methods(place, None if pages is None else pages / METHODS / features)
     for shown in methods_tables(place):
         echo(plain_text(shown))
     echo("written: " + ", ".join(str(path) for path in written))

@@ -27,17 +27,20 @@ def report(
 
 @commands.command()
 def results(
-    directory: Annotated[Path, typer.Argument(help="The collection.")] = Path("docs/results"),
+    directory: Annotated[Path, typer.Argument(help="The collection.")],
+    pages: Annotated[
+        Path | None, typer.Option(help="Another directory for the page, its notes and its pictures.")
+    ] = None,
     add: Annotated[list[Path] | None, typer.Option(help="A finished run to keep; repeatable.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
 ) -> None:
     """Keep the results of runs, and make the page of a collection from its files.
 
-    Example: `fewset results docs/results --add runs/strokes-feat`
+    Example: `fewset results my-results --add runs/strokes-feat`
     """
     from fewset.paper.collection import keep, make_page
 
     for kept in keep(add or [], directory):
         echo(f"kept: {kept}")
-    page = make_page(directory, check)
-    echo("the page is up to date" if check else f"page: {page}")
+    made = make_page(directory, pages, check)
+    echo("the page is up to date" if check else f"page: {made}")

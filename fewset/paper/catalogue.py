@@ -192,10 +192,10 @@ def cross_domain(runner: StudyRunner) -> StudyPlan:
             method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",)
         )
 
-    def pictures(out: Path) -> list[Path]:
+    def pictures(out: Path, pages: Path | None) -> list[Path]:
         spec = TaskSpec(way=5, shot=1, query=5, tasks=LOOKED_AT, seed=0)
         return picture_tasks(
-            runner.make(run("feat")), runner.images, trained, other, spec, out, runner.device
+            runner.make(run("feat")), runner.images, trained, other, spec, out, pages, runner.device
         )
 
     return StudyPlan(

@@ -2,9 +2,11 @@
 
 A collection is a directory `GROUP/RUN/` of the small files of runs (no weights, no example tasks); a group is
 an image set. The results of a run on other tasks than its recipe's are in `GROUP/RUN/results/`, as in the run
-itself. `GROUP/notes.md`, where there is one, is the only part of the page that is written by hand.
+itself. The page and its pictures are in a directory of their own, or in that of the collection;
+`GROUP/notes.md` beside the page, where there is one, is its only part that is written by hand.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -34,7 +36,7 @@ from fewset.report.tables import (
 )
 
 Pictures = dict[str, list[LoadedResult]]
-"""The results whose curves a picture shows, by its place in the collection."""
+"""The results whose curves a picture shows, by its place beside the page."""
 
 _PAGE = "README.md"
 _NOTES = "notes.md"
@@ -43,7 +45,7 @@ _KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "results/*.json
 
 _INTRODUCTION = """# Measured results
 
-`fewset results` makes this page from the files beside it. Only the notes, "What differs, and why", are
+`fewset results` makes this page from {records}. Only the notes, "What differs, and why", are
 written by hand.
 
 Accuracies are means over tasks with their 95 % intervals. Differences are paired on the same tasks. Each
@@ -133,32 +135,36 @@ def _text(file: Path) -> str:
         raise UserError(f"{file} cannot be read: {error}; expected a text in UTF-8") from None
 
 
-def make_page(directory: Path, check: bool = False) -> Path:
-    """Write the page of a directory and its pictures; with `check` refuse what the files do not give."""
-    command = f"fewset results {directory}"
-    _refuse_another_page(directory)
+def make_page(directory: Path, pages: Path | None = None, check: bool = False) -> Path:
+    """Write the page of a collection and its pictures; with `check` reject what the files do not give."""
+    command = f"fewset results {directory}" + ("" if pages is None else f" --pages {pages}")
+    pages = directory if pages is None else pages
+    _refuse_another_page(pages)
     pictures: Pictures = {}
-    page = results_page(directory, pictures)
+    page = results_page(directory, pages, pictures)
     for place, rows in pictures.items():
         if not check:
             figure = training_figure(compare_results(rows))
             assert figure is not None, "there are curves"
-            write_bytes(inside(directory, place), png(figure))
-        elif not (directory / place).exists():
-            raise UserError(f"{directory / place} is not there; make it anew with `{command}`")
-    return write_page(directory / _PAGE, page, command, check=check)
+            write_bytes(inside(pages, place), png(figure))
+        elif not (pages / place).exists():
+            raise UserError(f"{pages / place} is not there; make it anew with `{command}`")
+    return write_page(pages / _PAGE, page, command, check=check)
 
 
-def results_page(directory: Path, pictures: Pictures | None = None) -> str:
-    """The page of a collection, as Markdown; `pictures` is told those that it shows."""
+def results_page(directory: Path, pages: Path, pictures: Pictures) -> str:
+    """The page of a collection, as Markdown; adds to `pictures` those that it shows."""
     groups = sorted({file.parent.parent for file in directory.glob("*/*/result.json")})
     if not groups:
         raise UserError(f"there are no results in {directory}; add some with `fewset results --add RUN`")
-    told: Pictures = {} if pictures is None else pictures
-    return "\n".join([_INTRODUCTION, *(_section(group, told) for group in groups)])
+    beside = "the files beside it"
+    if directory.resolve() != pages.resolve():
+        beside = f"the records in `{Path(os.path.relpath(directory, pages)).as_posix()}`"
+    introduction = _INTRODUCTION.format(records=beside)
+    return "\n".join([introduction, *(_section(group, pages / group.name, pictures) for group in groups)])
 
 
-def _section(group: Path, pictures: Pictures) -> str:
+def _section(group: Path, pages: Path, pictures: Pictures) -> str:
     """The results of an image set: those on the same tasks side by side, then how each was made."""
     results = load_results(sorted([*group.glob("*/result.json"), *group.glob("*/results/*.json")]))
     results.sort(key=_order)
@@ -188,8 +194,8 @@ def _section(group: Path, pictures: Pictures) -> str:
             parts.append(f"![Meta-training, epoch by epoch]({place})\n")
         shown += protocol
     parts += ["### How each number was made\n", markdown_text(_origins(shown))]
-    if (group / _NOTES).exists():
-        notes = _text(group / _NOTES).strip()
+    if (pages / _NOTES).exists():
+        notes = _text(pages / _NOTES).strip()
         parts += ["### What differs, and why\n", f"{notes}\n"]
     return "\n".join(parts)
 

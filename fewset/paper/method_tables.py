@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from fewset.io.files import write_text
 from fewset.paper.method_record import (
     MethodNumber,
     MethodsRecord,
@@ -12,6 +11,7 @@ from fewset.paper.method_record import (
     read_record_of,
     read_times,
 )
+from fewset.paper.render import write_rendered
 from fewset.report.tables import Column, Estimate, Table, Value, csv_text, markdown_text
 from fewset.tasks.scores import Score, compare
 
@@ -30,16 +30,14 @@ def methods_tables(out: Path) -> list[Table]:
     return [_table(record, kind, scores, times, last=kind == shown[-1]) for kind in shown]
 
 
-def render_methods(out: Path) -> list[Path]:
-    """Write the tables (`.md`, `.csv`) beside their files."""
+def render_methods(out: Path, pages: Path | None = None) -> list[Path]:
+    """Write the tables (`.md`, `.csv`) beside their records; the page into `pages`, where that is given."""
     tables = methods_tables(out)
     texts = {
         "methods.md": "\n".join([f"# Methods on {read_record_of(out).data}\n", *map(markdown_text, tables)]),
         **{f"{kind}.csv": csv_text(table) for kind, table in zip(KINDS, tables, strict=False)},
     }
-    for name, text in texts.items():
-        write_text(out / name, text)
-    return [out / name for name in texts]
+    return write_rendered(texts, out, pages)
 
 
 def _table(

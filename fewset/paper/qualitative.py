@@ -13,8 +13,8 @@ from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.protocols.cross_domain import cross_domains
 from fewset.evaluation.scoring import score_tasks
 from fewset.experiments.weights import load
-from fewset.io.files import write_bytes
 from fewset.models.task_model import TaskModel
+from fewset.paper.render import write_rendered
 from fewset.report.figures import png, svg
 from fewset.report.task_figures import PicturedTask, task_figure
 from fewset.tasks.episode import split
@@ -25,7 +25,14 @@ LOOKED_AT = 200  # tasks: the picture shows the best and the worst of them, and 
 
 
 def picture_tasks(
-    run: Path, images: ImageSet, support: str, query: str, spec: TaskSpec, out: Path, device: str = "auto"
+    run: Path,
+    images: ImageSet,
+    support: str,
+    query: str,
+    spec: TaskSpec,
+    out: Path,
+    pages: Path | None = None,
+    device: str = "auto",
 ) -> list[Path]:
     """Write `qualitative.png` and `.svg`: the best and the worst of the tasks across two domains."""
     model = load(run).to(pick_device(device))
@@ -47,10 +54,7 @@ def picture_tasks(
             )
         )
     figure = task_figure(pictured)
-    paths = [out / f"qualitative.{form}" for form in ("png", "svg")]
-    for path, draw in zip(paths, (png, svg), strict=True):
-        write_bytes(path, draw(figure))
-    return paths
+    return write_rendered({"qualitative.png": png(figure), "qualitative.svg": svg(figure)}, out, pages)
 
 
 def predict_task(

@@ -1,9 +1,9 @@
 """Studies as tables and figures in the paper's form, with the paper's own numbers beside ours."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fewset.io.files import write_bytes, write_text
+from fewset.io.files import write_bytes
 from fewset.paper.numbers import cited_note
 from fewset.paper.study import Study, read_study
 from fewset.paper.study_figures import study_figures
@@ -11,8 +11,11 @@ from fewset.report.figures import png, svg
 from fewset.report.tables import Column, Table, Value, csv_text, escape_markdown, latex_text, markdown_text
 
 
-def render_study(file: Path, out: Path | None = None) -> list[Path]:
-    """Write the tables (`.md`, `.csv`, `.tex`) and figures (`.png`, `.svg`) of a study, beside its file."""
+def render_study(file: Path, pages: Path | None = None) -> list[Path]:
+    """Write the tables (`.md`, `.csv`, `.tex`) and figures (`.png`, `.svg`) of a study, beside its file.
+
+    What is shown on a page (`.md`, `.png`) is written into `pages` instead, where that is given.
+    """
     study = read_study(file)
     tables = study_tables(study)
     figures = study_figures(study)
@@ -28,12 +31,17 @@ def render_study(file: Path, out: Path | None = None) -> list[Path]:
         for name, figure in figures.items()
         for form, render in (("png", png), ("svg", svg))
     }
-    out = file.parent if out is None else out
-    for name, text in texts.items():
-        write_text(out / name, text)
-    for name, image in images.items():
-        write_bytes(out / name, image)
-    return [out / name for name in (*texts, *images)]
+    return write_rendered({**texts, **images}, file.parent, pages)
+
+
+def write_rendered(contents: Mapping[str, str | bytes], records: Path, pages: Path | None) -> list[Path]:
+    """Write what a page shows (Markdown and PNG) into `pages`, if given, and all else beside the records."""
+    written = []
+    for name, content in contents.items():
+        path = (pages if pages is not None and name.endswith((".md", ".png")) else records) / name
+        write_bytes(path, content.encode() if isinstance(content, str) else content)
+        written.append(path)
+    return written
 
 
 def study_tables(study: Study) -> list[Table]:

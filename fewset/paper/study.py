@@ -69,7 +69,7 @@ class StudyPlan:
     """What a study shows, and how.
 
     `column_keys` names the columns of the paper that stand for those of the study, where they differ;
-    `pictures` draws what needs more than the numbers, into a directory.
+    `pictures` draws what needs more than the numbers, into the directories of the records and of the pages.
     """
 
     title: str
@@ -79,7 +79,7 @@ class StudyPlan:
     style: Style = "table"
     column_keys: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    pictures: Callable[[Path], list[Path]] = lambda _: []
+    pictures: Callable[[Path, Path | None], list[Path]] = lambda *_: []
 
 
 @dataclass(frozen=True)

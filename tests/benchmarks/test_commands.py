@@ -12,7 +12,8 @@ from benchmarks.performance import performance_page
 from fewset.models.heads import HEADS
 from tests.helpers.embedded_sets import write_many_classes
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS, RESULTS = ROOT / "docs", ROOT / "results"
 PLUGIN = """
 import fewset
 from tests.helpers.photos import TinyEncoder
@@ -72,7 +73,7 @@ def test_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_performance(tmp_path: Path) -> None:
-    run("performance", DOCS / "performance", "--page", tmp_path / "page.md")
+    run("performance", RESULTS / "performance", "--page", tmp_path / "page.md")
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == (DOCS / "performance.md").read_text(
         encoding="utf-8"
     )
@@ -80,6 +81,6 @@ def test_performance(tmp_path: Path) -> None:
 
 def test_the_kept_pages_are_what_the_records_give() -> None:
     assert (DOCS / "classifier.md").read_text(encoding="utf-8") == measured_page(
-        DOCS / "classifier" / "plan.toml"
+        RESULTS / "classifier" / "plan.toml"
     )
-    assert (DOCS / "performance.md").read_text(encoding="utf-8") == performance_page(DOCS / "performance")
+    assert (DOCS / "performance.md").read_text(encoding="utf-8") == performance_page(RESULTS / "performance")

@@ -10,7 +10,7 @@ import pytest
 from fewset.bench import parts
 from tests.helpers.command_line import fail, succeed
 
-KEPT = Path(__file__).parents[2] / "docs" / "performance"
+KEPT = Path(__file__).parents[2] / "results" / "performance"
 OWN = {
     "evaluate": {
         "split": "val", "run": "omniglot-feat-1shot", "way": 3, "shot": 2, "query": 7, "tasks": 19,

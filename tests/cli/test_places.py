@@ -16,8 +16,8 @@ from tests.helpers.disks import fill, make_read_only
 from tests.helpers.results import write_run
 from tests.helpers.tiny_recipes import FEATURES, MODEL, TRAIN, recipe
 
-DOCS = Path(__file__).parents[2] / "docs"
-RECORD = DOCS / "performance" / "train.json"
+RESULTS = Path(__file__).parents[2] / "results"
+RECORD = RESULTS / "performance" / "train.json"
 
 Prepare = Callable[[Path, Path], list[Any]]
 """From a directory of its own and the place to write to: the words of a command, once its input is there."""
@@ -47,7 +47,7 @@ def _bench(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
 
 def _paper(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
     (place / "paper" / "heads").mkdir(parents=True)
-    shutil.copyfile(DOCS / "paper" / "heads" / "heads.json", place / "paper" / "heads" / "heads.json")
+    shutil.copyfile(RESULTS / "paper" / "heads" / "heads.json", place / "paper" / "heads" / "heads.json")
     return ["paper", "heads", "--draw", "--out", place / "paper"]
 
 

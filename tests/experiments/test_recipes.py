@@ -85,7 +85,7 @@ def test_the_recipe_of_a_released_model_is_still_shipped(name: str) -> None:
 
 
 def test_expected_figures_are_the_published_ones() -> None:
-    results = recipes_directory().parent / "docs" / "results"
+    results = recipes_directory().parent / "results" / "runs"
     checked = 0
     for recipe in RECIPES.values():
         if recipe.card is not None and recipe.card.expected.endswith("(docs/results)"):

@@ -195,7 +195,7 @@ RELEASED = released_models()
 
 
 def published(name: str) -> Path:
-    (result,) = (REPOSITORY / "docs" / "results").glob(f"*/{name}/result.json")
+    (result,) = (REPOSITORY / "results" / "runs").glob(f"*/{name}/result.json")
     return result.parent
 
 

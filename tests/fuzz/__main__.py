@@ -13,7 +13,7 @@ from tests.fuzz.room import Room
 from tests.fuzz.worker import serve
 
 Options = argparse.Namespace
-RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability"
+ROOT = Path(__file__).parents[2]
 
 
 def _run(given: Options) -> int:
@@ -68,7 +68,7 @@ def _keep(record: records.FuzzRecord | records.KillRecord, file: Path | None) ->
 
 
 def _page(given: Options) -> int:
-    print(f"page: {page.make_page(given.directory, given.check)}")
+    print(f"page: {page.make_page(given.directory, given.page, given.check)}")
     return 0
 
 
@@ -110,7 +110,8 @@ def main() -> int:
     worker = add("worker", _worker, "what `run` starts")
     worker.add_argument("room", type=Path)
     made = add("page", _page, "make the page of the records")
-    made.add_argument("directory", type=Path, nargs="?", default=RELIABILITY)
+    made.add_argument("directory", type=Path, nargs="?", default=ROOT / "results" / "reliability")
+    made.add_argument("page", type=Path, nargs="?", default=ROOT / "docs" / "reliability.md")
     made.add_argument("--check", action="store_true", help="only check that the page is up to date")
     given = parser.parse_args()
     act: Callable[[Options], int] = given.act

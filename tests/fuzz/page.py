@@ -1,4 +1,4 @@
-"""docs/reliability.md, made from the records beside it alone."""
+"""docs/reliability.md, made from the records in results/reliability alone."""
 
 from pathlib import Path
 
@@ -8,7 +8,8 @@ from tests.fuzz.records import FuzzRecord, KillRecord, read
 
 _PROMISES = """# Reliability
 
-`python -m tests.fuzz page` makes this page from the files in `reliability/`. No number is written by hand.
+`python -m tests.fuzz page` makes this page from the records in `results/reliability/`. No number is written
+by hand.
 
 ## What is promised
 
@@ -56,10 +57,10 @@ the same.
 """
 
 
-def make_page(directory: Path, check: bool = False) -> Path:
-    """Write the page of a directory, or with `check` only refuse one that is not what the files give."""
-    command = f"python -m tests.fuzz page {directory}"
-    return write_page(directory.with_suffix(".md"), reliability_page(directory), command, check=check)
+def make_page(directory: Path, page: Path, check: bool = False) -> Path:
+    """Write the page of a directory, or with `check` only reject one that is not what the files give."""
+    command = f"python -m tests.fuzz page {directory} {page}"
+    return write_page(page, reliability_page(directory), command, check=check)
 
 
 def reliability_page(directory: Path) -> str:

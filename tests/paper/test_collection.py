@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.paper.collection import keep, make_page, results_page
+from fewset.paper.collection import keep, make_page
 from fewset.report.loading import load_result
 from fewset.report.tables import text_of
 from fewset.tasks.scores import compare
 from tests.helpers.results import MakeRun, naive_score, per_task, write_result
 
-KEPT = Path(__file__).parents[2] / "docs" / "results"
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_published_page_is_what_the_published_files_give() -> None:
-    make_page(KEPT, check=True)
+    make_page(ROOT / "results" / "runs", ROOT / "docs" / "results", check=True)
 
 
 def test_every_published_number_was_made_by_a_known_commit() -> None:
-    for file in KEPT.glob("*/*/result.json"):
+    for file in (ROOT / "results" / "runs").glob("*/*/result.json"):
         result = load_result(file.parent)
         assert len(result.record.commit) == 40, (
             f"{file}: made from a tree with changes, {result.record.commit}"
@@ -119,7 +119,7 @@ def test_pictures_stay_in_the_collection(tmp_path: Path, make_run: MakeRun) -> N
 
 def test_an_empty_collection_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no results"):
-        results_page(tmp_path)
+        make_page(tmp_path).read_text()
 
 
 def other_result(run: Path, name: str, seed: int, **fields: Any) -> Path:
@@ -169,7 +169,7 @@ def test_the_page_says_how_many_processes_worked(tmp_path: Path, make_run) -> No
     run = make_run("strokes-protonet")
     other_result(run, "many", 20, way=20, versions={"processor": "Chip", "threads": 1, "processes": 2})
     keep([run], tmp_path / "kept")
-    machines = [line.split(" | ")[-1] for line in results_page(tmp_path / "kept").splitlines()]
+    machines = [line.split(" | ")[-1] for line in make_page(tmp_path / "kept").read_text().splitlines()]
     assert "Chip, 2 processes of 1 threads |" in machines
     assert sum(" processes of " in machine for machine in machines) == 1
 
@@ -192,7 +192,7 @@ def test_tasks_that_a_short_heading_does_not_tell_apart_are_told_in_full(tmp_pat
     other_result(run, "again", 20, query=7, scores={})
     other_result(run, "crossed", 21, setting="cross-domain", domain="ink_1→chalk", scores={})
     keep([run], tmp_path / "kept")
-    page = results_page(tmp_path / "kept")
+    page = make_page(tmp_path / "kept").read_text()
     for query in (13, 7):
         assert f"### strokes test, 5-way 1-shot, {query} queries a class, seed 0\n" in page
     assert "### Cross-domain, ink\\_1 → chalk, 5-way 1-shot\n" in page
@@ -230,7 +230,7 @@ def miniimagenet_run(make_run: MakeRun, name: str, method: str, mean: float, ini
 def test_the_papers_number_stands_beside_ours(tmp_path: Path, make_run: MakeRun) -> None:
     methods = ("ProtoNet", "FEAT", "SimpleShot", "Supervised")
     keep([miniimagenet_run(make_run, method, method, 0.5) for method in methods], tmp_path)
-    page = results_page(tmp_path)
+    page = make_page(tmp_path).read_text()
     assert cells(page, "FEAT")["Paper"] == "55.15 ± 0.20"
     assert cells(page, "SimpleShot")["Paper"] == r"49.69\*"
     assert cells(page, "Supervised")["Paper"] == "–"
@@ -247,7 +247,7 @@ def test_a_row_that_the_paper_has_not_says_nothing_of_the_others(tmp_path: Path,
     recipe = runs[1] / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('"conv4"\n', '"conv4"\ntest_time_flip = true\n'))
     keep(runs, tmp_path)
-    page = results_page(tmp_path)
+    page = make_page(tmp_path).read_text()
     assert cells(page, "FEAT, flip")["Paper"] == "–"
     assert "Ours" not in page
 
@@ -267,13 +267,13 @@ def test_the_page_says_where_the_model_is_not_the_papers(
     recipe = run / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("[train]", f"{setting}\n[train]"))
     keep([run], tmp_path)
-    page = results_page(tmp_path)
+    page = make_page(tmp_path).read_text()
     assert said in page if said else "Ours" not in page
 
 
 def test_a_set_that_the_paper_does_not_have_has_no_such_column(tmp_path: Path, make_run: MakeRun) -> None:
     keep([make_run("strokes-feat", method="FEAT", query=15)], tmp_path)
-    assert "Paper" not in results_page(tmp_path)
+    assert "Paper" not in make_page(tmp_path).read_text()
 
 
 def test_runs_of_the_same_method_are_told_apart(tmp_path: Path, make_run: MakeRun) -> None:
@@ -284,7 +284,7 @@ def test_runs_of_the_same_method_are_told_apart(tmp_path: Path, make_run: MakeRu
         miniimagenet_run(make_run, "better", "ProtoNet", 0.6),
     ]
     keep(runs, tmp_path)
-    page = results_page(tmp_path)
+    page = make_page(tmp_path).read_text()
     scores = {run.name: load_result(run).score for run in runs}
     for method, name in (("Supervised", "large"), ("Supervised", "small"), ("ProtoNet", "worse")):
         row = cells(page, f"{method} ({name})")
@@ -307,7 +307,7 @@ def test_several_seeds_of_one_training_are_one_row(tmp_path: Path, make_run: Mak
         "seed = 3\n" + (other / "recipe.toml").read_text().replace("epochs = 0", "epochs = 9")
     )
     keep([*runs, *protos, other], tmp_path)
-    page = results_page(tmp_path)
+    page = make_page(tmp_path).read_text()
     scores = [load_result(run).score.mean for run in (runs[1], runs[2], runs[0])]
     assert cells(page, "FEAT (feat-0)")["Accuracy"] == text_of(load_result(runs[1]).score)
     assert cells(page, "FEAT (longer)")

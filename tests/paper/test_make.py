@@ -90,7 +90,7 @@ def test_everything_is_computed_on_the_device(
     with pytest.raises(UserError, match="GPU number 99"):
         STUDIES["low-shot"](elsewhere)
     with pytest.raises(UserError, match="GPU number 99"):
-        STUDIES["cross-domain"](elsewhere).pictures(tmp_path)
+        STUDIES["cross-domain"](elsewhere).pictures(tmp_path, None)
     assert trained == ["cuda:99"] * 3  # the pre-training and FEAT in one domain
     run_study("two", TWO, runner, tmp_path / "two.json")
     assert scored[-1]["device"] == trained[-1] == "auto"

@@ -1,6 +1,6 @@
 """Mutated uploads, thousands of them: a clear answer each time, no crash, and nothing written anywhere.
 
-`make hostile` sends the 10,000 of the record in `docs/serve/mutations.json`, and makes it.
+`make hostile` sends the 10,000 of the record in `results/serve/mutations.json`, and makes it.
 """
 
 import json
@@ -140,7 +140,7 @@ def test_mutated_uploads_are_answered_and_do_no_harm(tmp_path: Path, monkeypatch
 
 
 def test_the_guide_says_what_the_record_says() -> None:
-    record = json.loads((ROOT / "docs" / "serve" / "mutations.json").read_text())
+    record = json.loads((ROOT / "results" / "serve" / "mutations.json").read_text())
     guide = " ".join((ROOT / "docs" / "serve.md").read_text().split())
     (sent,) = re.findall(r"([\d,]+) mutated uploads", guide)
     assert int(sent.replace(",", "")) == record["uploads"] >= 10_000

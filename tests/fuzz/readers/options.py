@@ -19,7 +19,7 @@ from fewset.core.errors import UserError
 from fewset.core.names import plain_name
 from tests.fuzz.case import FUZZED, Case, Ending, reader
 from tests.fuzz.invariant import run_command
-from tests.fuzz.readers.records import DOCS
+from tests.fuzz.readers.records import RESULTS
 from tests.fuzz.room import Room
 from tests.helpers.damage import Spared, odd_words, toml_text
 from tests.helpers.feature_files import arrays
@@ -94,7 +94,7 @@ def _lay_out(room: Room) -> None:
     shutil.copytree(room.runs / "feat", room.work / "run")
     shutil.copyfile(room.root / "photos" / "labelled" / "grass" / "0.png", room.work / "new.png")
     (room.work / "paper" / "heads").mkdir(parents=True)
-    shutil.copyfile(DOCS / "paper" / "heads" / "heads.json", room.work / "paper" / "heads" / "heads.json")
+    shutil.copyfile(RESULTS / "paper" / "heads" / "heads.json", room.work / "paper" / "heads" / "heads.json")
 
 
 def odd_path(room: Room, rng: Random) -> str:
@@ -191,7 +191,7 @@ def _briefly(words: tuple[str, ...]) -> Ending:
     from fewset.bench import parts
     from fewset.paper import demo
 
-    record = json.loads((DOCS / "performance" / "train.json").read_text())
+    record = json.loads((RESULTS / "performance" / "train.json").read_text())
     with ExitStack() as stack:
         stack.enter_context(patch.object(demo, "demo", partial(demo.demo, stages=("feat.toml",))))
         stack.enter_context(patch.dict(parts.PARTS, dict.fromkeys(parts.PARTS, lambda *_, **__: record)))

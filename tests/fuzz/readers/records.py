@@ -10,12 +10,12 @@ from tests.fuzz.case import Case, command, reader
 from tests.fuzz.room import Room
 from tests.helpers.damage import altered, damaged, json_text
 
-DOCS = Path(__file__).parents[3] / "docs"
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 @cache
 def _kept(place: str) -> bytes:
-    return (DOCS / place).read_bytes()
+    return (RESULTS / place).read_bytes()
 
 
 def damage_json(file: Path, rng: Random) -> None:
