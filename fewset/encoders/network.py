@@ -11,7 +11,6 @@ from jaxtyping import Float, Float32, UInt8
 from torch import Tensor
 
 from fewset.compute.devices import send
-from fewset.compute.machine import prepare_for_fork
 from fewset.core.errors import UserError
 from fewset.encoders import FEW
 from fewset.encoders.preprocessing import PilImage, Preprocessing
@@ -37,7 +36,6 @@ class NetworkEncoder:
         return self.preprocessing.least
 
     def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]:
-        prepare_for_fork()
         rows = np.empty((len(images), self.dim), dtype=np.float32)
 
         def embed(batch: range) -> None:

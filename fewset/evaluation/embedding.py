@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from fewset.compute import distributed
 from fewset.compute.devices import send
-from fewset.compute.machine import prepare_for_fork
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.data.images.augmentation import at_scale, center_crop
@@ -34,7 +33,6 @@ def evaluating(model: Module) -> Iterator[Module]:
     The model itself stays in its mode, since another thread may train or evaluate it meanwhile. What is given
     is a copy with the very same parameters and buffers, or the model itself where its mode is that already.
     """
-    prepare_for_fork()
     if any(module.training for module in model.modules()):
         shared = {id(value): value for value in (*model.parameters(), *model.buffers())}
         model = deepcopy(model, shared).eval()  # the memo: what is not copied

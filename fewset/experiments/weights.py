@@ -17,7 +17,6 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fewset.compute import distributed
-from fewset.compute.machine import prepare_for_fork
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.names import shortened
 from fewset.core.parsing import lasting, parse
@@ -90,7 +89,6 @@ def find_weights(source: str | Path) -> Path:
 
 def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
     """The model of a weights file, in evaluation mode. Every key must match."""
-    prepare_for_fork()
     try:
         check_digest(regular_file(path))
         with safe_open(path, framework="pt") as file:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from fewset.compute import distributed
-from fewset.compute.machine import prepare_for_fork
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.core.randomness import mix
@@ -77,7 +76,6 @@ class Stage(Protocol):
 
 def fit(stage: Stage, run: TrainingFiles) -> None:
     """Train to the end, from the last checkpoint if there is one; leaves the best weights in the model."""
-    prepare_for_fork()
     kept = distributed.on_main_process(run.load_checkpoint)
     state = _new_state() if kept is None else kept
     total = stage.epochs * stage.steps_per_epoch

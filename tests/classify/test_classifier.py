@@ -4,7 +4,9 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -327,6 +329,16 @@ def test_labels_beyond_int64_are_refused() -> None:
         FewShotClassifier().fit(X, np.array([1, 2, 2**63], dtype=np.uint64)[y])
 
 
+class ReadOnce:
+    """An iterable without a length that is no iterator itself, and can be read once only."""
+
+    def __init__(self, values: Iterator[Any]) -> None:
+        self.values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.values
+
+
 def test_an_iterator_loses_no_photo(folder: Path) -> None:
     paths = sorted(folder.rglob("*.png"))
     labels = [path.parent.name for path in paths]
@@ -336,6 +348,7 @@ def test_an_iterator_loses_no_photo(folder: Path) -> None:
     assert classifier.score(iter(paths), labels) == 1
     assert [answer.name for answer in classifier.answers(iter(paths))] == [str(path) for path in paths]
     assert len(fewset.embed(iter(paths), TinyEncoder())) == 12
+    assert classifier.predict(ReadOnce(iter(paths))).tolist() == labels
     classifier.partial_fit((photo("brick", seed) for seed in (8, 9)), ["brick"] * 2)
     classifier.add((photo("brick", seed) for seed in (10, 11)), "wall")
     assert classifier.learned_.support.shots.tolist() == [4, 6, 4, 2]

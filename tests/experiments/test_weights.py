@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,13 @@ def test_loading_leaves_the_random_state_alone() -> None:
     torch.manual_seed(123)
     fewset.load("miniimagenet-conv4-feat-1shot")
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_threads_that_load_leave_the_random_state_alone() -> None:
+    before = torch.random.get_rng_state()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(fewset.load, ["miniimagenet-conv4-feat-1shot"] * 24))
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_the_users_own_directory_may_be_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

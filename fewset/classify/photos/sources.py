@@ -4,7 +4,7 @@ Nothing is decoded here; a `Photo` is a name and a way to its bytes or pixels.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,8 +55,8 @@ def is_photos(photos: Any) -> bool:
 
 
 def as_sequence(photos: Any) -> Any:
-    """What an iterator yields, as a list that can be read more than once; anything else as it is."""
-    values = list(photos) if isinstance(photos, Iterator) else photos
+    """What has no length, such as an iterator, as a list that can be read more than once; else as it is."""
+    values = list(photos) if isinstance(photos, Iterable) and not isinstance(photos, Sized) else photos
     if isinstance(values, list | tuple) and not values:
         raise UserError(
             "got no photos and no rows, expected one or more; does the folder or pattern match any?"

@@ -203,7 +203,9 @@ def test_saved_and_restored_to_the_bit(tmp_path: Path) -> None:
     assert (plain.predict_proba(queries) != classifier.predict_proba(queries)).any()
 
     classifier.save(tmp_path / "my.fewset")
+    random_state = torch.random.get_rng_state()
     again = FewShotClassifier.load(tmp_path / "my.fewset")
+    assert torch.equal(torch.random.get_rng_state(), random_state)
     again.save(tmp_path / "again.fewset")
     assert (tmp_path / "again.fewset").read_bytes() == (tmp_path / "my.fewset").read_bytes()
     assert again.learned_.background is not None
