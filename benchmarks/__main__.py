@@ -152,6 +152,50 @@ def methods(
 
 
 @app.command()
+def accuracy(
+    table: Annotated[str, typer.Argument(help="A table of features with validation classes.")],
+    out: Annotated[Path, typer.Option(help="The records are written to OUT/TABLE.")] = Path(
+        "results/paper/methods"
+    ),
+    pages: Annotated[Path, typer.Option(help="The page is written to PAGES/TABLE.")] = Path(
+        "docs/paper/methods"
+    ),
+    tasks: Annotated[int, counted("How many tasks.", least=2)] = 10_000,
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="ROW", help="Leave this row out, such as PMN; repeatable.")
+    ] = None,
+    times: Annotated[bool, typer.Option("--times", help="Also measure how long each method takes.")] = False,
+    draw: Annotated[bool, typer.Option("--draw", help="Measure nothing; only write the tables.")] = False,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Score every method on one table of features, at 1 and 5 shots, with paired differences to FEAT.
+
+    Numbers that are already recorded are not measured again. `fewset embed RUN --val --out FILE.npz` and
+    `fewset data import features FILE.npz` make a table.
+
+    Example: `python -m benchmarks accuracy miniimagenet-conv4 --tasks 2000`
+    """
+    start(plugin)
+    from benchmarks.accuracy.embeddings import Embeddings
+    from benchmarks.accuracy.measurement import measure_methods, time_methods
+    from benchmarks.accuracy.rows import method_rows
+    from benchmarks.accuracy.tables import methods_tables, render_methods
+    from fewset.compute.devices import pick_device
+    from fewset.report.tables import plain_text
+
+    place = out / table
+    if not draw:
+        embeddings, rows = Embeddings.open(table, pick_device(device)), method_rows(without or [])
+        record = measure_methods(rows, embeddings, place, tasks, echo)
+        if times:
+            time_methods(rows, embeddings, record, place, echo)
+    for shown in methods_tables(place):
+        echo(plain_text(shown))
+    echo("written: " + ", ".join(str(path) for path in render_methods(place, pages / table)))
+
+
+@app.command()
 def performance(
     records: Annotated[Path, typer.Argument(help="The directory of the records.")] = Path(
         "results/performance"

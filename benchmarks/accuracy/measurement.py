@@ -1,6 +1,6 @@
-"""Score every method on one set of embeddings. Each number is in the file as soon as it is there.
+"""Score every method on one set of embeddings; each number is written as soon as it is known.
 
-What a number was made of stands beside it: one that was made of the same is taken as it is.
+A number is kept as long as its source, which stands beside it, is the same.
 """
 
 import hashlib
@@ -11,6 +11,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
+from benchmarks.accuracy.embeddings import Embeddings
+from benchmarks.accuracy.record import (
+    FILE,
+    TIMES,
+    MethodNumber,
+    MethodsRecord,
+    MethodTimes,
+    key_of,
+    read_per_task,
+    read_record_of,
+    write_record,
+)
+from benchmarks.accuracy.rows import MethodRow
 from fewset.compute.machine import describe
 from fewset.core.parsing import lasting
 from fewset.evaluation.class_means import fit_centre
@@ -22,19 +35,6 @@ from fewset.io.files import write_json
 from fewset.io.inside import inside
 from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel
-from fewset.paper.method_embeddings import Embeddings
-from fewset.paper.method_record import (
-    FILE,
-    TIMES,
-    MethodNumber,
-    MethodsRecord,
-    MethodTimes,
-    key_of,
-    read_per_task,
-    read_record_of,
-    write_record,
-)
-from fewset.paper.method_rows import MethodRow
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.checkpoint import TrainingFiles
@@ -135,7 +135,7 @@ def _measure(
 
 
 def _ready(row: MethodRow, shot: int, chosen: Options, embeddings: Embeddings, out: Path) -> FewShotModel:
-    """The model of a row with what it has learned, from its checkpoint where it has learned before."""
+    """The trained model of a row; a training that was finished before is read from its checkpoint."""
     model = _build(row, chosen, embeddings, training=row.trained)
     if row.trained:
         config = replace(TRAINING, shot=shot)

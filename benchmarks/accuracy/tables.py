@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fewset.paper.method_record import (
+from benchmarks.accuracy.record import (
     MethodNumber,
     MethodsRecord,
     MethodTimes,
@@ -67,7 +67,7 @@ def _table(
     chosen = "; ".join(f"{row} ({text})" for row, text in options.items() if text)
     note = (f"Chosen on tasks of the validation classes: {chosen}.",) if chosen else ()
     return Table(
-        title=f"{KINDS[kind]} ({record.data}, {record.dim} numbers): accuracy in %, mean ± 95 % interval",
+        title=f"{KINDS[kind]} ({record.data}, {record.dim} dimensions): accuracy in %, mean ± 95 % interval",
         columns=tuple(column for column, _ in columns),
         rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
         notes=(*note, *(_notes(record, times) if last else ())),

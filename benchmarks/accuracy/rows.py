@@ -1,10 +1,10 @@
-"""Which methods are compared: one row a head on embeddings, from the registry and from `method_rows.toml`."""
+"""Which methods are compared: one row a head on embeddings, from the registry and from `rows.toml`."""
 
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from fewset.core.errors import refuse_unknown
@@ -24,7 +24,7 @@ class MethodRow:
 
     `temperature` is that of the head in units of the embeddings' spread, where it is given. `choose` has the
     options of the head, its `temperature` and the `transform` of the features (none, l2n or cl2n) that are
-    chosen on tasks of the validation classes. With `learn` a head learns that is of use without it. `then` is
+    chosen on tasks of the validation classes. With `learn` a head learns that works without training as well. `then` is
     a head that takes the place of `head` after the training: FEAT learns beside prototypes, and TIM
     classifies.
     """
@@ -54,7 +54,7 @@ class MethodRow:
         return [dict(zip(self.choose, values, strict=True)) for values in product(*self.choose.values())]
 
     def model(self, dim: int, spread: float, chosen: Options, *, training: bool = False) -> ModelConfig:
-        """The model on rows of `dim` numbers whose mean squared distance from their mean is `spread`."""
+        """The model on rows of `dim` dimensions whose mean squared distance from their mean is `spread`."""
         options = {**self.head_options, **{key: chosen[key] for key in chosen if key != _TRANSFORM}}
         temperature = chosen.get(_TEMPERATURE, self.temperature)
         transform = chosen.get(_TRANSFORM, "none")
@@ -76,12 +76,12 @@ class MethodRow:
 
 
 def method_rows(without: Sequence[str] = ()) -> list[MethodRow]:
-    """Those of `method_rows.toml`, and after them every head on embeddings that it does not name.
+    """Those of `rows.toml`, and after them every head on embeddings that it does not name.
 
     `without` names rows that are left out.
     """
-    text = resources.files("fewset.paper").joinpath("method_rows.toml").read_text(encoding="utf-8")
-    given = [parse(MethodRow, row, what="file method_rows.toml") for row in tomllib.loads(text)["rows"]]
+    text = (Path(__file__).parent / "rows.toml").read_text(encoding="utf-8")
+    given = [parse(MethodRow, row, what="file rows.toml") for row in tomllib.loads(text)["rows"]]
     named = {row.head for row in given}
     others = [
         MethodRow(about_of(head).paper.partition(",")[0] or name, name)

@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import Result
+from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
+from benchmarks.accuracy import measurement
+from benchmarks.accuracy.embeddings import Embeddings
+from benchmarks.accuracy.measurement import measure_methods, time_methods
+from benchmarks.accuracy.record import read_per_task, read_record_of, read_times
+from benchmarks.accuracy.rows import MethodRow, method_rows
+from benchmarks.accuracy.tables import methods_tables
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import evaluate
@@ -16,16 +25,9 @@ from fewset.models.heads import HEADS
 from fewset.models.heads.bd_cspn import BdCspnHead
 from fewset.models.methods import list_methods
 from fewset.models.model import FewShotModel
-from fewset.paper import method_measure
-from fewset.paper.method_embeddings import Embeddings
-from fewset.paper.method_measure import measure_methods, time_methods
-from fewset.paper.method_record import read_per_task, read_record_of, read_times
-from fewset.paper.method_rows import MethodRow, method_rows
-from fewset.paper.method_tables import methods_tables
 from fewset.report.tables import plain_text
 from fewset.tasks.scores import Score, compare
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.command_line import fail, succeed
 from tests.helpers.embedded import Nothing
 from tests.helpers.features import DIM, make_table
 
@@ -43,9 +45,9 @@ ROWS = [
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FeatureTable:
     monkeypatch.setenv("FEWSET_HOME", str(tmp_path / "home"))
-    short = replace(method_measure.TRAINING, way=5, epochs=1, tasks_per_epoch=4, validation_tasks=5)
-    monkeypatch.setattr(method_measure, "TRAINING", short)
-    monkeypatch.setattr(method_measure, "CHOOSING_TASKS", 20)
+    short = replace(measurement.TRAINING, way=5, epochs=1, tasks_per_epoch=4, validation_tasks=5)
+    monkeypatch.setattr(measurement, "TRAINING", short)
+    monkeypatch.setattr(measurement, "CHOOSING_TASKS", 20)
     flags = np.repeat([False, True], [8, 12])
     setups = np.array([1, 2] * 4 + [1] * 6 + [2] * 6)
     return make_table("clusters", seen=8, unseen=12, rows=20 * 30, flags=flags, setups=setups)
@@ -102,7 +104,7 @@ def test_numbers_are_those_of_evaluate_and_pair_with_feat(table: FeatureTable, t
     assert str(difference).split()[0] in transductive
 
 
-def test_goes_on_where_it_was_and_makes_anew_what_changed(table: FeatureTable, tmp_path: Path) -> None:
+def test_only_what_changed_is_measured_again(table: FeatureTable, tmp_path: Path) -> None:
     out = tmp_path / "out"
     measured(table, out, ROWS[:2])
     first = read_record_of(out)
@@ -142,28 +144,26 @@ def test_times_are_a_file_of_their_own(table: FeatureTable, tmp_path: Path) -> N
     assert "seconds" not in before[0]
 
 
-def test_the_command_draws_and_says_what_is_wrong(
+def test_the_command_measures_and_draws(
     table: FeatureTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fewset.paper.method_rows.method_rows", lambda _: ROWS[:2])
-    out = tmp_path / "paper"
-    words = ("paper", "methods", "--features", table.name, "--out", out)
-    assert "Inductive" in succeed(*words, "--tasks", 20)
-    page = out / "methods" / table.name / "methods.md"
+    monkeypatch.setattr("benchmarks.accuracy.rows.method_rows", lambda _: ROWS[:2])
+    words = ["accuracy", table.name, "--out", str(tmp_path / "out"), "--pages", str(tmp_path / "pages")]
+
+    def run(*more: str) -> Result:
+        return CliRunner().invoke(app, [*words, *more])
+
+    assert "Inductive" in run("--tasks", "20").output
+    page = tmp_path / "pages" / table.name / "methods.md"
     assert "| FEAT |" in page.read_text()
     page.unlink()
-    succeed(*words, "--draw")
+    run("--draw")
     assert page.exists()
-    assert "leave out --on" in fail(*words, "--on", "cub")
-    assert "name a table of features" in fail("paper", "methods")
-    assert "options of methods alone" in fail("paper", "benchmark", "--times")
-    assert "options of methods alone" in fail("paper", "benchmark", "--without", "PMN")
-    file = out / "methods" / table.name / "methods.json"
-    file.write_text(json.dumps({"format": 9}))
-    assert "remove it" in fail(*words, "--draw")
+    (tmp_path / "out" / table.name / "methods.json").write_text(json.dumps({"format": 9}))
+    assert isinstance(run("--draw").exception, UserError)
 
 
-def test_refuses_a_table_without_validation_classes(table: FeatureTable) -> None:  # noqa: ARG001
+def test_a_table_needs_validation_classes(table: FeatureTable) -> None:  # noqa: ARG001
     make_table("plain", setups=np.zeros(18, dtype=np.int64))
     with pytest.raises(UserError, match=r"no classes for validation.*fewset embed RUN --val"):
         Embeddings.open("plain", CPU)

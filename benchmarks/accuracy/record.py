@@ -1,4 +1,4 @@
-"""What is measured of each method, as it lies in its file; the value of each task lies beside it."""
+"""The record of a measurement: a JSON file, with the value of each task in a file beside it."""
 
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -18,7 +18,7 @@ FILE, PER_TASK, TIMES = "methods.json", "per_task.npz", "times.json"
 
 @dataclass(frozen=True)
 class MethodNumber:
-    """A method at a number of shots. `source` is all that it was asked to be made of."""
+    """A method at a number of shots. `source` says what it is made of."""
 
     row: str
     kind: str
@@ -47,7 +47,7 @@ class MethodsRecord:
 
 @dataclass(frozen=True)
 class MethodTimes:
-    """Seconds that each method takes for so many tasks, and on what."""
+    """How many seconds each method takes for the tasks, and on which machine."""
 
     tasks: int
     seconds: dict[str, dict[str, float]]
@@ -75,7 +75,7 @@ def read_record_of(out: Path) -> MethodsRecord:
     """The record in a directory, checked."""
     file = out / FILE
     if not file.exists():
-        raise UserError(f"there is no {file}; `fewset paper methods --features NAME` writes it")
+        raise UserError(f"there is no {file}; `python -m benchmarks accuracy TABLE` writes it")
     return read_record(MethodsRecord, file, "methods", _FORMAT, partial(_broken, file))
 
 
@@ -95,4 +95,4 @@ def read_times(out: Path) -> MethodTimes | None:
 
 
 def _broken(path: Path, what: str) -> UserError:
-    return UserError(f"{path} {what}; remove it, and `fewset paper methods` writes it anew")
+    return UserError(f"{path} {what}; remove it, and `python -m benchmarks accuracy` writes it again")
