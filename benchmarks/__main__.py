@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fewset.cli.options import DeviceOption, PluginOption, counted, options_of
+from fewset.cli.options import DeviceOption, PluginOption, counted, options_of, start
 from fewset.cli.output import echo
-from fewset.cli.start import start
 
 app = typer.Typer(help="Measurements for the maintainers of fewset.", no_args_is_help=True)
 

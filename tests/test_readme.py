@@ -8,10 +8,10 @@ import torch
 from typer.main import get_command
 
 from fewset.cli.app import app
+from fewset.cli.demo import METHODS
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import save_weights
-from fewset.paper.demo import METHODS
 from tests.helpers.birds import write_birds
 from tests.helpers.command_line import PRETRAIN, TRAIN, fewset_in_a_new_process, options, succeed
 from tests.helpers.guides import ROOT, blocks, example

@@ -24,9 +24,9 @@ class MethodRow:
 
     `temperature` is that of the head in units of the embeddings' spread, where it is given. `choose` has the
     options of the head, its `temperature` and the `transform` of the features (none, l2n or cl2n) that are
-    chosen on tasks of the validation classes. With `learn` a head learns that works without training as well. `then` is
-    a head that takes the place of `head` after the training: FEAT learns beside prototypes, and TIM
-    classifies.
+    chosen on tasks of the validation classes. `learn` trains a head that works without training as well.
+    `then` is a head that takes the place of `head` after the training: FEAT learns beside prototypes, and
+    TIM classifies.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The command line: thin. It turns words into objects, calls the library, and prints what comes back.
+"""The command line: it turns words into objects, calls the library, and prints the results.
 
 A new command is one file. A file of this package that has a `typer.Typer` called `commands` is a group of
 commands: with a name it is a command with parts (`fewset data import`), without one its commands stand at the
@@ -21,7 +21,6 @@ from typer.core import TyperGroup
 
 import fewset.cli
 from fewset import __version__
-from fewset.cli.interrupts import interrupts_kept, is_interrupt
 from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
 from fewset.compute import distributed
 from fewset.core.errors import UserError
@@ -40,7 +39,7 @@ _INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 
 class _Commands(TyperGroup):
-    """As usual, but Ctrl-C is one line, in which a command may say how to go on."""
+    """Ctrl-C prints one line, in which a command may say how to continue."""
 
     def make_context(self, *words: Any, **options: Any) -> Any:
         with _one_line_when_stopped():
@@ -75,10 +74,10 @@ app = typer.Typer(
 def main() -> None:
     """Entry point: a user's error is one line and exit code 2, a defect of fewset keeps its traceback.
 
-    Under torchrun this is one of several processes: all meet a user's error, and the first one tells.
+    Under torchrun this is one of several processes; only the main process prints a user's error.
     """
     take_any_terminal()
-    with interrupts_kept(), warnings.catch_warnings(), distributed.session():
+    with warnings.catch_warnings(), distributed.session():
         warnings.showwarning = _show_warning
         try:
             app(prog_name="fewset")
@@ -89,16 +88,13 @@ def main() -> None:
         except distributed.LostProcess as error:
             print_error(error)
             sys.exit(1)
-        except BrokenPipeError:  # whoever reads the output, such as head, has seen enough
+        except BrokenPipeError:  # the reader of the output, such as head, has ended
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except Exception as error:
-            if is_interrupt(error):
-                print_stopped("")
-                sys.exit(_INTERRUPTED)
-            refusal = as_user_error(error)
-            if refusal is not None:
-                print_error(refusal)
+            user_error = as_user_error(error)
+            if user_error is not None:
+                print_error(user_error)
                 sys.exit(2)
             traceback.print_exc()
             print_error(

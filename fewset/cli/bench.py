@@ -19,16 +19,16 @@ BatchOption = Annotated[int, counted("Images in a step of pre-training.", least=
 def _measure(
     part: str,
     own: dict[str, Any],
-    repetitions: Annotated[int, counted("How often each side takes its turn, after once to warm up.")] = 5,
+    repetitions: Annotated[int, counted("Repetitions of each side, after one to warm up.")] = 5,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
     as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the record (JSON) to this file.")] = None,
     **model: Any,
 ) -> None:
-    """Measure a part with the options that all share, those of a `_model` and its `own`.
+    """Measure a part with the shared options, those of a `_model` and its `own`.
 
-    The processes that measure tune themselves, or not, and load the plugins: this one does neither.
+    The measuring processes tune themselves and load the plugins; this process does neither.
     """
     from fewset.bench.measuring import Measuring
     from fewset.bench.parts import PARTS, ModelMeasuring
@@ -74,7 +74,7 @@ def evaluate(
     query: Annotated[int, counted("Queries a class.", most=10**5)] = 15,
     tasks: Annotated[int, counted("How many tasks.")] = 10_000,
     published_tasks: Annotated[
-        int, counted("Tasks in a repetition of the published way; it is extrapolated.")
+        int, counted("Tasks in a repetition of the published code; it is extrapolated.")
     ] = 10,
     plain_tasks: Annotated[
         int, counted("Tasks in a repetition of the plain loop on embeddings; likewise.")
@@ -83,7 +83,7 @@ def evaluate(
 ) -> None:
     """Embedding each image once, against re-embedding the images of each task as published code does.
 
-    And `fewset.evaluate` on tables of 64 and 640 numbers, against a plain loop over tasks.
+    And `fewset.evaluate` on tables of 64 and 640 dimensions, against a plain loop over tasks.
 
     Example: `fewset bench evaluate --data miniimagenet --out results/performance/evaluate.json`
     """

@@ -1,4 +1,4 @@
-"""Classifiers from a few photos a class: make one, ask it, look at it."""
+"""Classifiers from a few photos a class: fit, predict, info."""
 
 import warnings
 from itertools import chain
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.options import DeviceOption, PluginOption, start
 from fewset.cli.output import console, echo, make_table, print_warning, resumable
-from fewset.cli.start import start
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.io.files import check_apart, check_output, file_digest, write_text
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 PANEL = "Classify"
 commands = typer.Typer()
 _LISTED = 10
-_TOLD = 0.005  # the probability from which a class is worth a word
+_PRINTED = 0.005  # classes of a smaller probability are not printed
 
 ClassifierArgument = Annotated[
     Path, typer.Argument(metavar="CLASSIFIER", help="A file that `fewset fit` wrote.")
@@ -42,11 +41,9 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as my.fewset.")],
     encoder: Annotated[
         str,
-        typer.Option(
-            help="What turns photos into features: a name, hf:DIRECTORY, onnx:FILE, or a run directory."
-        ),
+        typer.Option(help="The encoder of the photos: a name, hf:DIRECTORY, onnx:FILE, or a run directory."),
     ] = "auto",
-    head: Annotated[str, typer.Option(help="What learns from the features.")] = "auto",
+    head: Annotated[str, typer.Option(help="The head that learns from the features.")] = "auto",
     background: Annotated[
         Path | None,
         typer.Option(
@@ -60,7 +57,7 @@ def fit(
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
-    """Make a classifier from a few photos of each class, and say how far to trust it.
+    """Make a classifier from a few photos of each class, and estimate its accuracy.
 
     Example: `fewset fit photos/ -o my.fewset`
     """
@@ -77,9 +74,9 @@ def fit(
     for path in (out, card):
         check_output(path, chain(read_files(folders), files_of(encoder), plugin or ()))
         check_no_photo(path)
-    chosen_encoder(encoder, device)  # a wrong name is found before the photos are looked for
+    chosen_encoder(encoder, device)  # a wrong name is an error before the photos are read
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* was left out: ")  # told below
+        warnings.filterwarnings("ignore", message=".* was left out: ")  # printed below
         classifier = FewShotClassifier(encoder, head, background=background, device=device).fit(photos)
     learned = classifier.learned_
     if distributed.is_main_process():
@@ -87,7 +84,7 @@ def fit(
         write_text(card, model_card(learned, out.stem))
     _print_learned(learned)
     _print_some("photos left out", [f"{name}: {problem}" for name, problem in classifier.skipped_])
-    echo(f"classifier: {out}; ask it with `fewset predict {out} PHOTOS`")
+    echo(f"classifier: {out}; use it with `fewset predict {out} PHOTOS`")
     echo(f"card: {card}")
 
 
@@ -98,7 +95,7 @@ def predict(
         list[Path],
         typer.Argument(help="Folders, zip files, single photos, or CSV files with a column path."),
     ],
-    top: Annotated[int, typer.Option(min=1, help="How many of the likeliest classes are told.")] = 3,
+    top: Annotated[int, typer.Option(min=1, help="How many of the likeliest classes are printed.")] = 3,
     reject: Annotated[
         bool | None,
         typer.Option("--reject/--no-reject", help='Say "none of these" of photos unlike all labelled ones.'),
@@ -117,7 +114,7 @@ def predict(
     link_to: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Link to the photos from a folder for each class.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run ended.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
     encoder: Annotated[
         str | None, typer.Option(help="Where the encoder is, if it is not where it was when fitting.")
     ] = None,
@@ -163,7 +160,7 @@ def predict(
 
 @commands.command()
 def info(classifier: ClassifierArgument) -> None:
-    """What a classifier is made of, and how far to trust it.
+    """Show the classes, photos and head of a classifier, and its expected accuracy.
 
     Example: `fewset info my.fewset`
     """
@@ -239,7 +236,7 @@ def _in_words(row: "Row") -> str:
     file = one_line(row["file"])
     if row["problem"] is not None:
         return f"{file}: cannot be read: {row['problem']}"
-    best, *others = (f"{label} {100 * share:.0f} %" for label, share in row["top"] if share >= _TOLD)
+    best, *others = (f"{label} {100 * share:.0f} %" for label, share in row["top"] if share >= _PRINTED)
     if row["class"] != row["top"][0][0]:
         best, others = row["class"], [best, *others]
     more = f" ({', '.join(others)})" if others else ""

@@ -1,15 +1,13 @@
-"""Image sets and tables of features: import them, and look at them."""
+"""Image sets and tables of features: import them and show them."""
 
-import os
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, PluginOption, counted
+from fewset.cli.options import DeviceOption, PluginOption, counted, load_plugins, start
 from fewset.cli.output import console, echo, make_table, print_warning
-from fewset.cli.start import load_plugins, start
 from fewset.core.errors import UserError, refuse_unknown
 
 if TYPE_CHECKING:
@@ -18,11 +16,11 @@ if TYPE_CHECKING:
 
 PANEL = "Data"
 commands = typer.Typer(
-    name="data", help="Import image sets and tables of features, and look at them.", no_args_is_help=True
+    name="data", help="Import image sets and tables of features, and show them.", no_args_is_help=True
 )
-# The names of the files, which takes no import: help is quick. Plugins may bring more.
+# The names of the files, without importing them, so that help is quick. Plugins may add more.
 _FILES = iter_modules([str(Path(__file__).parents[1] / "data" / "images" / "importers")])
-_KINDS = sorted([*(module.name for module in _FILES), "features"])
+_KINDS = sorted([*(module.name for module in _FILES), "features", "sets"])
 NameArgument = Annotated[str, typer.Argument(help="An imported set, or a table of features.")]
 
 
@@ -31,7 +29,10 @@ def data_import(
     kind: Annotated[str, typer.Argument(help=f"The layout: {', '.join(_KINDS)}.")],
     source: Annotated[
         Path,
-        typer.Argument(help="A directory or a zip file; features: an HDF5 or NPZ file, or a directory."),
+        typer.Argument(
+            help="A directory or a zip file; features: an HDF5 or NPZ file, or a directory; sets: names of "
+            "imported sets, such as miniimagenet+cub."
+        ),
     ],
     name: Annotated[
         str | None, typer.Option(help="The name of the set; default: that of the source.")
@@ -44,7 +45,7 @@ def data_import(
     ] = None,
     held_out: Annotated[
         float | None,
-        typer.Option(help="Features: the share of each class that become queries; default: 0.2."),
+        typer.Option(help="Features: the fraction of each class that become queries; default: 0.2."),
     ] = None,
     seed: Annotated[
         int, typer.Option(help="Seed of the class split, or of the queries, where the source has none.")
@@ -57,42 +58,35 @@ def data_import(
 ) -> None:
     """Decode the images of a directory or zip file once, into the store; or copy a table of features.
 
+    The kind `sets` makes one set of several imported ones, to train on all of them; each is a domain.
+
     Example: `fewset data import folder photos/ --name birds`
     """
     from fewset.data.images.importers import IMPORTERS
 
     load_plugins(plugin)
-    refuse_unknown("kind of source", kind, (*IMPORTERS, "features"))
-    of_images = {"--size": size is not None, "--skip-bad": skip_bad}
-    for option, given in of_images.items() if kind == "features" else [("--held-out", held_out is not None)]:
-        if given:
+    refuse_unknown("kind of source", kind, (*IMPORTERS, "features", "sets"))
+    meant_for = {
+        "--size": (size is not None, IMPORTERS),
+        "--skip-bad": (skip_bad, IMPORTERS),
+        "--held-out": (held_out is not None, ["features"]),
+    }
+    for option, (given, kinds) in meant_for.items():
+        if given and kind not in kinds:
             raise UserError(f"{option} is not an option of the kind {kind}; leave it out")
     if kind == "features":
         from fewset.data.features.importer import HELD_OUT, import_features
 
         share = HELD_OUT if held_out is None else held_out
         _print_table(import_features(source, name, held_out=share, seed=seed, replace=force))
+    elif kind == "sets":
+        from fewset.data.images.merging import merge_sets
+
+        _print_set(merge_sets(str(source).split("+"), name, replace=force))
     else:
         from fewset.data.images.importing import import_set
 
         _print_set(import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force))
-
-
-@commands.command("merge")
-def data_merge(
-    sets: Annotated[list[str], typer.Argument(metavar="SET SET...", help="Two image sets or more.")],
-    name: Annotated[
-        str | None, typer.Option(help="The name of the new set; default: theirs, joined by '-'.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
-) -> None:
-    """Make one image set of several, to train on all of them together; each becomes a domain of it.
-
-    Example: `fewset data merge miniimagenet cub --name both`
-    """
-    from fewset.data.images.merging import merge_sets
-
-    _print_set(merge_sets(sets, name, replace=force))
 
 
 @commands.command("relate")
@@ -110,7 +104,7 @@ def data_relate(
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
-    """Find out which classes are near each other, for tasks of related classes (`fewset eval --related 8`).
+    """Find the classes that are near each other, for tasks of related classes (`fewset eval --related 8`).
 
     Example: `fewset data relate cub --groups last-word --encoder efficientnet-lite0`
     """
@@ -154,7 +148,7 @@ def data_list() -> None:
         else:
             sets.add_row(name, "", "", "", "made when first used")
     console.print(sets)
-    tables = make_table("features", "rows", "numbers a row", "seen / unseen classes")
+    tables = make_table("features", "rows", "dimensions", "seen / unseen classes")
     for name in list_features():
         manifest = open_features(name).manifest
         classes = " / ".join(f"{split['classes']:,}" for split in manifest["counts"].values())
@@ -203,38 +197,8 @@ def data_verify(
             echo(f"contact sheet: {sheet}")
 
 
-@commands.command("clean")
-def data_clean(
-    directories: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Directories such as runs/, searched with all in them; default: where sets live."
-        ),
-    ] = None,
-) -> None:
-    """Show and remove what killed processes have left: files and sets that they had half written.
-
-    Other commands remove it, too, where they write. What a running process writes stays.
-
-    Example: `fewset data clean`
-    """
-    from fewset.data.manifest import home
-    from fewset.io.partial import clear
-
-    given = directories or [home()]
-    for directory in given:
-        if directories and not directory.is_dir():
-            raise UserError(f"{directory} is no directory; give one that is there")
-    folders = [Path(folder) for each in given for folder, _, _ in os.walk(each)]
-    count = 0
-    for path, size in clear(folders):
-        echo(f"removed: {path} ({size:,} bytes)")
-        count += 1
-    echo(f"{count:,} left-overs removed" if count else "there is nothing to clean")
-
-
 def _imported(name: str) -> "list[ImageSet | FeatureTable]":
-    """What has this name: an image set, a table of features, or one of each, the image set first."""
+    """The image set and the table of features of this name, whichever there is."""
     from fewset.data.features.table import list_features, open_features
     from fewset.data.images.store import available_sets, open_set
 
@@ -286,7 +250,7 @@ def _print_table(features: "FeatureTable") -> None:
     if features.setups.any():
         sizes = (f"{(features.setups == number).sum():,} for {SETUPS[number]}" for number in (1, 2))
         echo(f"setups: {', '.join(sizes)} (classes)")
-    echo(f"{features.dim:,} numbers a row; source: {manifest['source']}")
+    echo(f"{features.dim:,} dimensions; source: {manifest['source']}")
     for what, digest in manifest.get("made_from", {}).items():
         echo(f"{what.replace('_', ' ')}: {digest}")
     echo(f"digest: {features.digest}")

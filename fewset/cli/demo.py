@@ -1,15 +1,16 @@
-"""The whole path on the embedded set, in one command."""
+"""The main job on the embedded set, from nothing to a report."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, LogToOption, PluginOption
+from fewset.cli.options import DeviceOption, LogToOption, PluginOption, start
 from fewset.cli.output import echo, resumable
-from fewset.cli.start import start
 
 PANEL = "Experiments"
+METHODS = ("protonet", "norm", "itemwise", "feat", "weighing")
+STAGES: tuple[str | Path, ...] = tuple(f"families/conv4-{name}" for name in ("pretrain", *METHODS))
 commands = typer.Typer()
 
 
@@ -25,7 +26,29 @@ def demo(
     Example: `fewset demo --out demo`
     """
     start(plugin)
-    from fewset.paper.demo import demo as run_demo
+    from fewset.data.images.store import open_set
+    from fewset.experiments.recipes import find_recipe, read_recipe
+    from fewset.experiments.train_run import execute
+    from fewset.io.files import write_bytes
+    from fewset.report.figures import png
+    from fewset.report.loading import load_results
+    from fewset.report.page import build_report
+    from fewset.report.picture_figures import family_figure
+    from fewset.report.tables import comparison_table, plain_text
 
-    with resumable("the same command goes on from here"):
-        run_demo(out, echo, device, log_to=log_to or ())
+    runs = []
+    with resumable("the same command continues from here"):
+        for number, name in enumerate(STAGES, start=1):
+            recipe = read_recipe(find_recipe(name))
+            echo(f"[{number}/{len(STAGES)}] {recipe.method}: {name}")
+            run = out / recipe.name
+            execute(recipe, recipe.kind, run, resume=True, device=device, echo=echo, log_to=log_to or ())
+            if recipe.kind == "train":
+                runs.append(run)
+    page = build_report(runs, out)
+    picture = out / "families.png"
+    write_bytes(picture, png(family_figure(open_set("families"))))
+    echo(plain_text(comparison_table(load_results(runs))))
+    echo(f"runs: {', '.join(map(str, runs))}")
+    echo(f"families: {picture}")
+    echo(f"report: {page}")

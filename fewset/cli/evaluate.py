@@ -1,7 +1,7 @@
 """Scores of runs on tasks, and their differences.
 
-The options of `eval` are those that all settings share, and those that the protocols say of themselves
-(`fewset.evaluation.protocols`). They are known only when the command starts: a plugin may bring a protocol.
+`eval` has options that all settings share, and the fields of the protocols (`fewset.evaluation.protocols`).
+These are collected when the command starts, since a plugin may add a protocol.
 """
 
 import inspect
@@ -26,16 +26,16 @@ from fewset.cli.options import (
     PluginOption,
     RunArgument,
     counted,
+    start,
 )
 from fewset.cli.output import echo, print_result
-from fewset.cli.start import start
 from fewset.core.errors import UserError
 from fewset.core.names import shortened
 from fewset.core.parsing import whole_number
 
 PANEL = "Experiments"
 commands = typer.Typer()
-# The names of the files, which takes no import: help is quick.
+# The names of the files, without importing them, so that help is quick.
 _FILES = iter_modules([str(Path(__file__).parents[1] / "evaluation" / "protocols")])
 _SETTINGS = ", ".join(module.name.replace("_", "-") for module in _FILES)
 
@@ -59,7 +59,7 @@ def _words_after(option: str, words: list[str]) -> list[str]:
 
 
 def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., None]:
-    """The command with an option for each field of each protocol; all but those of the chosen are hidden."""
+    """The command with an option for each field of each protocol; only those of the chosen one are shown."""
     from fewset.evaluation.protocols import PROTOCOLS
 
     shared = [one for one in inspect.signature(function).parameters.values() if one.name != "options"]
@@ -130,7 +130,7 @@ def evaluate(
     as_json: JsonOption = False,
     options: Annotated[dict[str, Any] | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Score a run on sampled tasks; what is not given comes from its recipe.
+    """Score a run on sampled tasks; options that are not given come from its recipe.
 
     A released model is copied to `runs/NAME` first, and its results go there.
 

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import PluginOption
+from fewset.cli.options import PluginOption, start
 from fewset.cli.output import echo
-from fewset.cli.start import start
 from fewset.core.errors import UserError
 from fewset.io.files import check_apart
 

@@ -5,21 +5,23 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, ForceOption, PluginOption
+from fewset.cli.options import DeviceOption, ForceOption, PluginOption, start
 from fewset.cli.output import begin_group, console, echo, make_table
-from fewset.cli.start import start
 
 PANEL = "Models"
 commands = typer.Typer()
 
 
 @commands.command()
-def methods(plugin: PluginOption = None) -> None:
-    """The methods there are: adapters and heads, any of which a recipe may combine, and MAML.
+def params(plugin: PluginOption = None) -> None:
+    """The methods (adapters, heads and MAML) with their papers, and the paper's table of parameters.
 
-    Example: `fewset methods`
+    A recipe may combine any adapter with any head. Parameters are counted at 64 and 640 dimensions.
+
+    Example: `fewset params`
     """
     start(plugin)
+    from fewset.models.adapters import ADAPTERS, count_parameters
     from fewset.models.methods import list_methods
 
     table, place = make_table("name", "kind", "needs", "paper"), ""
@@ -28,21 +30,10 @@ def methods(plugin: PluginOption = None) -> None:
             begin_group(table, place)
         table.add_row(name, about.kind, ", ".join(about.needs()), f"{about.paper}: {about.summary}")
     console.print(table)
-
-
-@commands.command()
-def params(plugin: PluginOption = None) -> None:
-    """The paper's table of parameters: each set-to-set function at 64 and 640 dimensions, computed.
-
-    Example: `fewset params`
-    """
-    start(plugin)
-    from fewset.models.adapters import ADAPTERS, count_parameters
-
-    table = make_table("adapter", "d = 64 (ConvNet)", "d = 640 (ResNet-12, WRN)")
+    sizes = make_table("adapter", "d = 64 (ConvNet)", "d = 640 (ResNet-12, WRN)")
     for name, adapter in sorted(ADAPTERS.items()):
-        table.add_row(name, *(f"{count_parameters(adapter(dim)):,}" for dim in (64, 640)))
-    console.print(table)
+        sizes.add_row(name, *(f"{count_parameters(adapter(dim)):,}" for dim in (64, 640)))
+    console.print(sizes)
 
 
 @commands.command()
@@ -139,6 +130,6 @@ def embed(
     from fewset.experiments.embed_set import embed_set
 
     rows, dim = embed_set(source, out, data, val, split=split, domain=domain, device=device)
-    echo(f"{out}: {rows:,} rows of {dim:,} numbers")
+    echo(f"{out}: {rows:,} rows of {dim:,} dimensions")
     if split is None:
         echo(f"import it with `fewset data import features {out}`")

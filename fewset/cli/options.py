@@ -1,6 +1,6 @@
-"""Arguments and options that several commands share."""
+"""What several commands share: arguments and options, and how a command begins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ Command = Callable[..., None]
 def options_of(function: Callable[..., Any]) -> Callable[[Command], Command]:
     """Decorator: a command takes the options of `function`, as `**options`, after its own.
 
-    Options are the annotated parameters; the others are for the command to give.
+    Options are the annotated parameters; the command itself gives the others.
     """
 
     def decorate(command: Command) -> Command:
@@ -30,7 +30,7 @@ def options_of(function: Callable[..., Any]) -> Callable[[Command], Command]:
 
 
 def counted(help: str, least: int = 1, most: int = 10**8) -> Any:
-    """An option that is a whole number within bounds: what lies beyond would take for ever, or all memory."""
+    """An option that is a bounded whole number: a larger one would take for ever, or all memory."""
     return typer.Option(min=least, max=most, help=help)
 
 
@@ -40,12 +40,12 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable."),
 ]
 RunsOption = Annotated[Path, typer.Option(help="Where run directories live.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Start anew over an existing run.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing run.")]
 PluginOption = Annotated[
     list[Path] | None,
     typer.Option(
         envvar=PLUGINS,
-        help="A Python file with adapters, heads, importers, ... of your own; it is executed. Repeatable.",
+        help="A Python file with your own adapters, heads, importers, ...; it is executed. Repeatable.",
     ),
 ]
 DeviceOption = Annotated[
@@ -55,7 +55,26 @@ LogToOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TRACKER",
-        help="Tell a tracker of each epoch: tensorboard, mlflow, wandb, or a plugin's. Repeatable.",
+        help="Log each epoch to a tracker: tensorboard, mlflow, wandb, or a plugin's. Repeatable.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def start(plugins: Iterable[Path] | None = None) -> None:
+    """Tune the process, which must come before the first import of torch, then load the plugins.
+
+    Every command that computes calls this before it imports anything of the library.
+    """
+    from fewset.compute.machine import tune
+
+    tune()
+    load_plugins(plugins)
+
+
+def load_plugins(plugins: Iterable[Path] | None) -> None:
+    """Load the files that the user named."""
+    for plugin in plugins or ():
+        from fewset.experiments.plugins import load_plugin
+
+        load_plugin(plugin)

@@ -1,4 +1,4 @@
-"""What commands print: text as it is, tables, results of runs; errors and warnings on one line each."""
+"""Printing: text, tables, results of runs; errors and warnings on one line each."""
 
 import sys
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)  #
 
 
 def take_any_terminal() -> None:
-    """What a terminal cannot show, such as "±" where it takes ASCII only, is a question mark from now on."""
+    """Print characters that the terminal cannot show, such as "±" in ASCII, as question marks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # it may be closed, or a test's
             stream.reconfigure(errors="replace")
 
 
 def echo(text: str) -> None:
-    """Lines of text; control characters, such as a file may bring with it, are question marks."""
+    """Print lines of text; control characters, which names of files may have, become question marks."""
     console.print("\n".join(map(one_line, _encodable(text).split("\n"))), markup=False)
 
 
@@ -40,16 +40,16 @@ def print_warning(text: str) -> None:
 
 
 @contextmanager
-def resumable(how_to_go_on: str) -> Iterator[None]:
-    """Ctrl-C within is told with these words."""
+def resumable(how_to_continue: str) -> Iterator[None]:
+    """Ctrl-C in this block prints these words."""
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(how_to_go_on) from None
+        raise KeyboardInterrupt(how_to_continue) from None
 
 
-def print_stopped(how_to_go_on: str) -> None:
-    _print_aside("stopped;" if how_to_go_on else "stopped", how_to_go_on)
+def print_stopped(how_to_continue: str) -> None:
+    _print_aside("stopped;" if how_to_continue else "stopped", how_to_continue)
 
 
 def _print_aside(word: str, text: str) -> None:
@@ -59,17 +59,17 @@ def _print_aside(word: str, text: str) -> None:
 
 
 def _encodable(text: str) -> str:
-    """Without what no terminal takes: names of files on Linux may be any bytes."""
+    """The text without lone surrogates, which names of files on Linux may have."""
     return text.encode(errors="replace").decode()
 
 
 def make_table(*columns: str, title: str | None = None) -> Table:
-    """A table that fits a narrow terminal: what is too long is broken, never cut off."""
+    """A table whose long cells are wrapped in a narrow terminal, never cut off."""
     return Table(*(Column(column, overflow="fold") for column in columns), title=title)
 
 
 def begin_group(table: Table, name: str) -> None:
-    """The rows that follow are of a group of this name."""
+    """Begin a group of rows with its name."""
     table.add_section()
     table.add_row(Text(name, style="bold"))
 

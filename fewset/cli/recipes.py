@@ -1,13 +1,12 @@
-"""Recipes: which there are, and what is in one."""
+"""Show the shipped recipes, or one of them."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fewset.cli.options import PluginOption
+from fewset.cli.options import PluginOption, start
 from fewset.cli.output import begin_group, console, echo, make_table
-from fewset.cli.start import start
 
 PANEL = "Experiments"
 commands = typer.Typer()

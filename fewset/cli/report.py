@@ -38,9 +38,10 @@ def results(
 
     Example: `fewset results my-results --add runs/strokes-feat`
     """
-    from fewset.paper.collection import keep, make_page
+    from fewset.paper.numbers import with_paper
+    from fewset.report.collection import keep, make_page
 
     for kept in keep(add or [], directory):
         echo(f"kept: {kept}")
-    made = make_page(directory, pages, check)
+    made = make_page(directory, pages, check, with_paper)
     echo("the page is up to date" if check else f"page: {made}")

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fewset.cli.options import DeviceOption, PluginOption
+from fewset.cli.options import DeviceOption, PluginOption, start
 from fewset.cli.output import echo
-from fewset.cli.start import start
 
 PANEL = "Classify"
 commands = typer.Typer()
@@ -15,14 +14,14 @@ commands = typer.Typer()
 
 @commands.command()
 def serve(
-    classifier: Annotated[Path | None, typer.Argument(help="A classifier to go on with.")] = None,
+    classifier: Annotated[Path | None, typer.Argument(help="A classifier to continue with.")] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on. Others than loopback need the printed token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8300,
     encoder: Annotated[
         str | None,
-        typer.Option(help="What turns photos into features; that of the classifier, if not given."),
+        typer.Option(help="The encoder of the photos; default: that of the classifier."),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
@@ -32,7 +31,7 @@ def serve(
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
-    """A page on which photos are sorted into classes, and new ones are tried. Stop it with Ctrl-C.
+    """Serve a page to sort photos into classes and try new ones. Stop it with Ctrl-C.
 
     Example: `fewset serve my.fewset`
     """

@@ -14,9 +14,9 @@ from fewset.cli.options import (
     RunsOption,
     SetOption,
     options_of,
+    start,
 )
 from fewset.cli.output import echo, print_result, resumable
-from fewset.cli.start import start
 from fewset.core.errors import UserError
 
 PANEL = "Experiments"
@@ -30,7 +30,7 @@ RecipesArgument = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option(help="The run directory; default: RUNS/NAME of the recipe.")]
 ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")
+    bool, typer.Option("--resume", help="Continue from the last checkpoint, if there is one.")
 ]
 
 
@@ -59,7 +59,7 @@ def _execute(
             "--set name=NAME where several recipes run, and give each recipe once"
         )
     for recipe, directory in zip(parsed, directories, strict=True):
-        with resumable(f"the same command with --resume goes on in {directory}"):
+        with resumable(f"the same command with --resume continues in {directory}"):
             result = execute(
                 recipe,
                 kind,

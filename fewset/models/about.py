@@ -1,6 +1,6 @@
 """What a method says about itself, in the class attribute `about`: adapters, heads and MAML alike.
 
-`fewset methods` lists it, the model refuses by it what cannot be combined, and contract tests hold every
+`fewset params` lists it, the model refuses by it what cannot be combined, and contract tests hold every
 member to it.
 """
 

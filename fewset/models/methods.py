@@ -1,4 +1,4 @@
-"""All methods there are, as `fewset methods` lists them: from the registries, and MAML beside them."""
+"""All methods there are, as `fewset params` lists them: from the registries, and MAML beside them."""
 
 from typing import NamedTuple
 

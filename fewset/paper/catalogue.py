@@ -5,21 +5,23 @@ A new one is a function from a `StudyRunner` to a `StudyPlan`, and a line in `ST
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from fewset.core.errors import UserError
 from fewset.data.features.table import SETUPS, list_features, open_features, table_path
 from fewset.experiments.embed_set import OF_A_RUN, embed_table, made_from
-from fewset.paper.context import context
 from fewset.paper.qualitative import LOOKED_AT, picture_tasks
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan
-from fewset.tasks.scores import ALONE
+from fewset.tasks.scores import ALONE, SET_ADDS
 from fewset.tasks.spec import TaskSpec
 
 # Methods as tables call them; their recipes have the same names in small letters.
 _ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
 _BENCHMARKED = ("MatchNet", "SimpleShot", *_ADAPTED)
 _SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
+_FUNCTIONS = ("BiLSTM", "DeepSets", "GCN", "FEAT", "Weighing", "Recall")
+_NEAREST = 8  # among which the other classes of a related task are
 _HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
 
 
@@ -220,10 +222,13 @@ def cross_domain(runner: StudyRunner) -> StudyPlan:
 def low_shot(runner: StudyRunner) -> StudyPlan:
     """Top-5 accuracy from a table of features: unseen classes, all classes, all with a prior.
 
-    The prior is selected where the table has a validation setup to select it on.
+    Without `--features` it is the set as its pre-trained backbone embeds it. The prior is selected where a
+    table that the user names has a validation setup to select it on.
     """
-    table = runner.features or _features_of_the_set(runner)
-    selected = bool((open_features(table).setups == SETUPS.index("validation")).any())
+    table = runner.features or runner.recipe(PlannedRun("pretrain")).name
+    selected = runner.features is not None and bool(
+        (open_features(table).setups == SETUPS.index("validation")).any()
+    )
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
     places = (f"{runner.on}/low-shot", f"{runner.on}-low-shot", "low-shot")
     on = next(place for place in places if runner.has(PlannedRun("feat", on=place)))
@@ -250,15 +255,16 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
             "The prior of an unseen class is selected for each row and number of shots on the validation "
             "setup."
             if selected
-            else "The prior of an unseen class is 0.8: the table has no validation setup to select it on.",
+            else "The prior of an unseen class is 0.8: no table with a validation setup was named.",
         ),
+        prepare=lambda: None if runner.features else _embed_the_set(runner),
     )
 
 
-def _features_of_the_set(runner: StudyRunner) -> str:
-    """The table of the set's images as its pre-trained backbone embeds them.
+def _embed_the_set(runner: StudyRunner) -> None:
+    """Make the table of the set's images as its pre-trained backbone embeds them.
 
-    It is made when there is none yet, or one that a study has made of other weights or images.
+    A table that a study has made from other weights or images is replaced.
     """
     run = runner.make(PlannedRun("pretrain"))
     try:
@@ -273,7 +279,6 @@ def _features_of_the_set(runner: StudyRunner) -> str:
             )
         runner.echo(f"features: {run.name}")
         embed_table(run, run.name, device=runner.device)
-    return run.name
 
 
 def adaptation(_: StudyRunner) -> StudyPlan:
@@ -344,6 +349,40 @@ def similarity(_: StudyRunner) -> StudyPlan:
         ),
         corner="similarity",
         notes=("Cosines are divided by a temperature of 0.1, distances by that of the recipe.",),
+    )
+
+
+def context(_: StudyRunner) -> StudyPlan:
+    """What the set adds, and where: set-to-set functions and functions without a set, equally trained."""
+    blind = {"ProtoNet": "protonet", "ProtoNet + LayerNorm": "norm", "Item-wise network": "itemwise"}
+    functions = {name: name.lower() for name in _FUNCTIONS}
+    runs: list[tuple[str, str, tuple[Any, ...]]] = [(row, method, ()) for row, method in blind.items()]
+    for row, method in functions.items():
+        runs.append((f"{row} on sets of one", method, ("alone", ("model.sets_of_one=true",))))
+        runs.append((row, method, ()))
+    columns: dict[str, dict[str, int]] = {"random": {}, "related": {"related": _NEAREST}}
+    return StudyPlan(
+        "What the set adds",
+        tuple(
+            PlannedNumber(
+                row,
+                f"{column}, the set adds" if score else column,
+                PlannedRun(method, shot, *changed),
+                panel=f"{shot}-shot",
+                tasks=tasks,
+                score=score,
+            )
+            for shot in (1, 5)
+            for row, method, changed in runs
+            for score in ("", SET_ADDS)
+            for column, tasks in columns.items()
+        ),
+        corner="function",
+        notes=(
+            f"Related tasks have a class and others of its {_NEAREST} nearest. The set adds: the accuracy "
+            "less that of the same weights with each class as a set of one, paired by task. Rows “on sets of "
+            "one” are trained so.",
+        ),
     )
 
 

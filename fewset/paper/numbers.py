@@ -1,13 +1,31 @@
 """The paper's own numbers, to stand beside ours; `numbers.toml` holds them as they are printed."""
 
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from fewset.report.loading import LoadedResult
-from fewset.report.tables import Estimate
+from fewset.report.tables import Column, Estimate, Table
+
+_NOT_AS_IN_THE_PAPER = (
+    (
+        "model.test_time_flip",
+        True,
+        "embed each image and its mirror image and take the mean; the paper's do not",
+    ),
+    ("model.backbone_options.pool", "average", "end in an average over positions; the paper's in a maximum"),
+    (
+        "model.adapter",
+        "bilstm",
+        "two directions of half the width side by side, as in the authors' code; the paper's adds two "
+        "full ones",
+    ),
+    ("model.adapter_options.norm", True, "a LayerNorm at the end, which the paper's do not have"),
+    ("model.adapter_options.zero_start", True, "a start that adapts nothing; the paper's start at random"),
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,44 @@ def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
 def cited_note(rows: Iterable[str]) -> str:
     """What the star says, at the rows that have one."""
     return f"* {', '.join(rows)}: cited in the paper from elsewhere, not run by its authors."
+
+
+def with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
+    """A table of these results with the paper's numbers after ours, where it has any."""
+    numbers = [number_for(result) for result in results]
+    if not any(numbers):
+        return table
+    place = 1 + [column.key for column in table.columns].index("accuracy")
+
+    def beside(cells: Sequence[Any], cell: Any) -> tuple[Any, ...]:
+        return *cells[:place], cell, *cells[place:]
+
+    compared = list(zip(results, numbers, strict=True))
+    found = [(result.record.method, *number) for result, number in compared if number]
+    sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
+    cited = dict.fromkeys(method for method, number, _ in found if number.mark)
+    notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
+    notes += [
+        (f"{', '.join(methods)}: {what}" if key.startswith("model.adapter") else f"Ours {what}")
+        + f" ({key})."
+        for key, value, what in _NOT_AS_IN_THE_PAPER
+        if (
+            methods := dict.fromkeys(
+                result.record.method
+                for result, number in compared
+                if number and result.recipe.get(key) == value
+            )
+        )
+    ]
+    return replace(
+        table,
+        columns=beside(table.columns, Column("Paper", "paper", True)),
+        rows=tuple(
+            beside(row, number[0] if number else None)
+            for row, number in zip(table.rows, numbers, strict=True)
+        ),
+        notes=(*table.notes, *notes),
+    )
 
 
 @cache

@@ -16,7 +16,7 @@ from fewset.experiments.weights import load
 from fewset.models.task_model import TaskModel
 from fewset.paper.render import write_rendered
 from fewset.report.figures import png, svg
-from fewset.report.task_figures import PicturedTask, task_figure
+from fewset.report.picture_figures import PicturedTask, task_figure
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.spec import TaskSpec

@@ -5,18 +5,17 @@ from pathlib import Path
 
 from fewset.io.files import write_bytes
 from fewset.paper.numbers import cited_note
-from fewset.paper.study import Study, read_study
+from fewset.paper.study import Study
 from fewset.paper.study_figures import study_figures
 from fewset.report.figures import png, svg
 from fewset.report.tables import Column, Table, Value, csv_text, escape_markdown, latex_text, markdown_text
 
 
-def render_study(file: Path, pages: Path | None = None) -> list[Path]:
-    """Write the tables (`.md`, `.csv`, `.tex`) and figures (`.png`, `.svg`) of a study, beside its file.
+def render_study(study: Study, out: Path, pages: Path | None = None) -> list[Path]:
+    """Write the tables (`.md`, `.csv`, `.tex`) and figures (`.png`, `.svg`) of a study to `out`.
 
-    What is shown on a page (`.md`, `.png`) is written into `pages` instead, where that is given.
+    What a page shows (`.md`, `.png`) is written to `pages`, if given.
     """
-    study = read_study(file)
     tables = study_tables(study)
     figures = study_figures(study)
     title = escape_markdown(study.title)
@@ -31,7 +30,7 @@ def render_study(file: Path, pages: Path | None = None) -> list[Path]:
         for name, figure in figures.items()
         for form, render in (("png", png), ("svg", svg))
     }
-    return write_rendered({**texts, **images}, file.parent, pages)
+    return write_rendered({**texts, **images}, out, pages)
 
 
 def write_rendered(contents: Mapping[str, str | bytes], records: Path, pages: Path | None) -> list[Path]:

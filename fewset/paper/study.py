@@ -1,13 +1,14 @@
 """A study: the numbers of one table or figure of the paper.
 
-A `StudyPlan` says which they are, where each stands and what it comes from; a `Study`, which has a file,
-holds those that are made, each with its result.
+A `StudyPlan` says which they are, where each stands and what it comes from. A `Study` holds those that are
+made, each with its result; it has a file.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,8 +69,9 @@ class PlannedNumber:
 class StudyPlan:
     """What a study shows, and how.
 
-    `column_keys` names the columns of the paper that stand for those of the study, where they differ;
-    `pictures` draws what needs more than the numbers, into the directories of the records and of the pages.
+    `column_keys` names the columns of the paper that stand for those of the study, where they differ.
+    `prepare` makes the data that the runs need. `pictures` draws what needs more than the numbers, into the
+    directories of the records and of the pages.
     """
 
     title: str
@@ -79,6 +81,7 @@ class StudyPlan:
     style: Style = "table"
     column_keys: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    prepare: Callable[[], object] = lambda: None
     pictures: Callable[[Path, Path | None], list[Path]] = lambda *_: []
 
 
@@ -86,7 +89,7 @@ class StudyPlan:
 class StudyNumber:
     """A place in a study, and the score (by its name in `Result.score_of`) of the result that stands there.
 
-    `source` says what was asked for, so that a number is made anew when something else is asked for.
+    `source` says what it was made from (see `StudyRunner.source`).
     """
 
     panel: str
@@ -174,39 +177,24 @@ def read_study(path: Path) -> Study:
 
 
 def _check(study: Study) -> None:
-    """Refuse numbers that are no accuracies, or that stand at no place of the study, or at one twice."""
+    """Raise an error for scores that are no accuracies, and for names and places that cannot be drawn."""
     for number in study.numbers:
         least = -1 if number.score == SET_ADDS else 0
         if not least <= number.stored.mean <= 1 or (number.stored.ci95 or 0) < 0:
             raise UserError(f"{number.place} is {number.stored.mean}, expected a fraction of {least}..1")
-    # Names end up in terminals, tables and pictures: one line of visible characters each.
-    for text in _texts(study):
-        if not text.isprintable():
-            raise UserError(f"it has control characters in {text!r}")
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", study.name):
+    labels = [*study.panels, *study.rows, *study.columns, *study.column_keys, *study.notes]
+    texts = [study.title, study.data, study.backbone, study.corner, study.columns_title, study.command]
+    if not all(text.isprintable() for text in (*labels, *texts)):  # they are shown in terminals and pictures
+        raise UserError("it has control characters")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", study.name):  # files have this name
         raise UserError(f"its name is {study.name!r}, expected small letters, digits and hyphens")
-    for name in ("panels", "rows", "columns"):
-        items = getattr(study, name)
-        if not items or len(set(items)) < len(items):
-            raise UserError(f"it has {name} = {list(items)!r}, expected one or more, all different")
-    if len(study.column_keys) != len(study.columns):
-        raise UserError(f"it has {len(study.column_keys)} column_keys for {len(study.columns)} columns")
+    axes = (study.panels, study.rows, study.columns)
+    if not all(axes) or len(study.column_keys) != len(study.columns):
+        raise UserError("it has no rows or columns, or other column_keys than columns")
     places = [number.place for number in study.numbers]
-    for panel, row, column in places:
-        if panel not in study.panels or row not in study.rows or column not in study.columns:
-            raise UserError(f"it has a number at {(panel, row, column)}, which is not a place of the study")
-        if places.count((panel, row, column)) > 1:
-            raise UserError(f"it has several numbers at {(panel, row, column)}")
-
-
-def _texts(study: Study) -> Iterator[str]:
-    for item in fields(study):
-        value = getattr(study, item.name)
-        if isinstance(value, str):
-            yield value
-        elif item.name not in ("numbers", "format"):
-            yield from value
+    if len(set(places)) < len(places) or not set(places) <= set(product(*axes)):
+        raise UserError("it has numbers at the same place, or outside its rows and columns")
 
 
 def _broken(path: Path, what: str) -> UserError:
-    return UserError(f"{path} {what}; remove it, and the command of the study writes it anew")
+    return UserError(f"{path} {what}; remove it, and the command of the study writes it again")

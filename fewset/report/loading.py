@@ -1,11 +1,10 @@
-"""Results with what lies beside their files: the value of each task, example tasks, training curves."""
+"""Results with the files beside them: the value of each task, example tasks, training curves."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -24,16 +23,6 @@ from fewset.tasks.scores import Score
 from fewset.training.checkpoint import METRICS
 
 _LARGEST_METRICS = 2**28
-_NUMBER = (int, float, NoneType)
-_EPOCH: dict[str, tuple[type, ...]] = {
-    "epoch": (int,),
-    "loss": _NUMBER,
-    "accuracy": _NUMBER,
-    "val_accuracy": _NUMBER,
-    "val_ci95": _NUMBER,
-    "seconds": _NUMBER,
-    "best": (bool, NoneType),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +49,12 @@ class Examples:
     after: Float[np.ndarray, "E N D"]
     accuracy_before: Float[np.ndarray, " E"]
     accuracy_after: Float[np.ndarray, " E"]
-    alone: Float[np.ndarray, "E N D"] | None = None  # adapted as sets of one; None in files from before
+    alone: Float[np.ndarray, "E N D"] | None = None  # adapted as sets of one, where the model has this
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedResult:
-    """A result (`record`) and what lies beside its file."""
+    """A result (`record`) and the files beside it."""
 
     record: Result
     path: Path  # of the result file
@@ -94,116 +83,87 @@ def load_result(run: Path) -> LoadedResult:
         raise UserError(f"there is no run directory {run}; `fewset train RECIPE` makes one")
     file = run / RESULT if run.is_dir() else run
     directory = file.parent if file.name == RESULT else file.parent.parent
-    arrays = _Arrays(file, directory)
     record = read_result(file)
-    _check_weights(record, file, directory)
+    weights = directory / WEIGHTS
+    if record.weights_digest and weights.exists() and file_digest(weights) != record.weights_digest:
+        raise broken_file(file, directory, f"was made by other weights than {weights}")
+
+    def score(stored: StoredScore) -> Score:
+        return _score(file, directory, stored, record.tasks)
+
     return LoadedResult(
         record=record,
         path=file,
         directory=directory,
-        score=arrays.score(record.score_of(""), record.tasks),
-        unadapted=None if record.before is None else arrays.score(record.before, record.tasks),
-        scores={name: arrays.score(stored, record.tasks) for name, stored in record.scores.items()},
-        examples=None if record.examples is None else arrays.examples(record.examples),
+        score=score(record.score_of("")),
+        unadapted=None if record.before is None else score(record.before),
+        scores={name: score(stored) for name, stored in record.scores.items()},
+        examples=None if record.examples is None else _examples(file, directory, record.examples),
         curves=_curves(directory),
         recipe=_recipe(directory),
     )
 
 
-def _check_weights(record: Result, file: Path, directory: Path) -> None:
-    """Refuse a result that other weights made than those in its run."""
-    weights = directory / WEIGHTS
-    if record.weights_digest and weights.exists() and file_digest(weights) != record.weights_digest:
-        raise broken_file(file, directory, f"was made by other weights than {weights}")
+@contextmanager
+def _reading(file: Path, remedy: str) -> Iterator[None]:
+    """Whatever is wrong with a file becomes one error that names the file and the remedy."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing; {remedy}") from None
+    except Exception as error:  # a damaged file makes the libraries raise almost anything
+        raise UserError(f"{file} cannot be read ({error}); {remedy}") from None
 
 
-class _Arrays:
-    """The arrays beside a result file; what is wrong with them becomes an error with the remedy."""
-
-    def __init__(self, file: Path, directory: Path) -> None:
-        self.file, self.directory = file, directory
-
-    def score(self, stored: StoredScore, tasks: int) -> Score:
-        """The score of the per-task values, which must be those that the recorded mean was taken of."""
-        file, values = self._load(stored.per_task)
-        if not isinstance(values, np.ndarray) or values.shape != (tasks,) or values.dtype.kind != "f":
-            raise self._broken(file, f"is not an array of {tasks} floating numbers")
+def _score(file: Path, directory: Path, stored: StoredScore, tasks: int) -> Score:
+    """The score of the per-task values; its mean and interval must be the recorded ones."""
+    remedy = f"`fewset eval {directory}` writes it again"
+    place = _beside(file, stored.per_task, remedy)
+    with _reading(place, remedy):
+        # A map of the file takes no more memory than the file has bytes, whatever its header says.
+        values = np.load(regular_file(place), mmap_mode="r", allow_pickle=False)
+        if values.shape != (tasks,) or values.dtype.kind != "f":
+            raise ValueError(f"it is not an array of {tasks} floating-point values")
         if not ((values >= 0) & (values <= 1)).all():
-            raise self._broken(file, "holds values outside 0..1")
+            raise ValueError("it has values outside 0..1")
         score = Score.of(values)
-        got, recorded = (score.mean, score.ci95), (stored.mean, half_width(stored.ci95))
-        # Results from before every interval was by Student's t have 1.96 in its place from 30 tasks on.
-        close = partial(np.isclose, atol=1e-5, equal_nan=True)
-        if not (close(got[0], recorded[0], rtol=0) and close(got[1], recorded[1], rtol=0.05)):
-            raise self._broken(
-                file,
-                f"gives {got[0]:.6f} ± {got[1]:.6f}, but {self.file.name} says "
-                f"{recorded[0]:.6f} ± {recorded[1]:.6f}",
-            )
-        return score
+        half = half_width(stored.ci95)
+        # Earlier results have 1.96 in place of Student's t from 30 tasks on.
+        if not (
+            np.isclose(score.mean, stored.mean, atol=1e-5, rtol=0)
+            and np.isclose(score.ci95, half, atol=1e-5, rtol=0.05, equal_nan=True)
+        ):
+            got, recorded = f"{score.mean:.6f} ± {score.ci95:.6f}", f"{stored.mean:.6f} ± {half:.6f}"
+            raise ValueError(f"its mean is {got}, but {file.name} has {recorded}")
+    return score
 
-    def examples(self, name: str) -> Examples | None:
-        file = self._beside(name)
-        names = [item.name for item in fields(Examples) if item.default is MISSING]
-        try:
-            with open_zip(file) as archive:
-                missing = [field for field in names if f"{field}.npy" not in archive.namelist()]
-                if missing:
-                    raise self._broken(file, f"lacks {', '.join(missing)}")
-                names += ["alone"] if "alone.npy" in archive.namelist() else []
-                arrays = {field: array_in(archive, field) for field in names}
-        except UserError:
-            raise
-        except FileNotFoundError:
-            raise self._broken(file, "is missing") from None
-        except (OSError, ValueError) as error:
-            raise self._broken(file, f"cannot be read, expected an .npz archive ({error})") from None
-        shapes = {field: array.shape for field, array in arrays.items()}
-        if not _fit_together(shapes):
-            raise self._broken(file, f"holds arrays whose shapes do not fit together: {shapes}")
+
+def _examples(file: Path, directory: Path, name: str) -> Examples | None:
+    remedy = f"`fewset eval {directory}` writes it again"
+    place = _beside(file, name, remedy)
+    with _reading(place, remedy), open_zip(place) as archive:
+        names = [item.name for item in fields(Examples)]
+        if "alone.npy" not in archive.namelist():
+            names.remove("alone")
+        arrays = {field: array_in(archive, field) for field in names}
+        (count, queries, dim), way = arrays["query"].shape, arrays["before"].shape[1]
+        shapes = {"query": (count, queries, dim), "query_labels": (count, queries)}
+        shapes |= dict.fromkeys(("before", "after", "alone"), (count, way, dim))
         for field, array in arrays.items():
             kind = "iu" if field in ("task", "query_labels") else "f"
-            if array.dtype.kind not in kind or not np.isfinite(array).all():
-                raise self._broken(file, f"holds values of the wrong type, or not finite, in {field}")
-        labels, way = arrays["query_labels"], shapes["before"][1]
-        if not ((labels >= 0) & (labels < way)).all():
-            raise self._broken(file, f"holds query labels outside 0..{way - 1}")
-        return Examples(**arrays) if len(labels) else None
-
-    def _load(self, name: str) -> tuple[Path, Any]:
-        """An array beside the result, without pickled objects."""
-        file = self._beside(name)
-        try:
-            # A map of the file, so that no more memory is taken than the file has bytes, whatever it claims.
-            return file, np.load(regular_file(file), mmap_mode="r", allow_pickle=False)
-        except FileNotFoundError:
-            raise self._broken(file, "is missing") from None
-        except Exception as error:  # a damaged header makes NumPy raise almost anything
-            raise self._broken(file, f"cannot be read ({error})") from None
-
-    def _beside(self, name: str) -> Path:
-        """The file of that name, which a result may have from anywhere."""
-        try:
-            return self.file.parent / plain_name(name, "the file")
-        except UserError as error:
-            raise self._broken(self.file, f"names a file elsewhere ({error})") from None
-
-    def _broken(self, file: Path, what: str) -> UserError:
-        return broken_file(file, self.directory, what)
+            fits = array.shape == shapes.get(field, (count,)) and array.dtype.kind in kind
+            if not fits or not np.isfinite(array).all():
+                raise ValueError(f"{field} has another shape or type than it should, or is not finite")
+        labels = arrays["query_labels"]
+        if min(queries, dim) < 2 or not ((labels >= 0) & (labels < way)).all():
+            raise ValueError("its tasks are too small, or have labels of no class")
+    return Examples(**arrays) if count else None
 
 
-def _fit_together(shapes: dict[str, tuple[int, ...]]) -> bool:
-    """Whether the arrays of the example tasks agree on their sizes, with a plane to be found in them."""
-    if len(shapes["query"]) != 3 or len(shapes["before"]) != 3:
-        return False
-    (examples, queries, dim), way = shapes["query"], shapes["before"][1]
-    expected = dict.fromkeys(shapes, (examples,)) | {
-        "query": (examples, queries, dim),
-        "query_labels": (examples, queries),
-        "before": (examples, way, dim),
-        **dict.fromkeys({"after", "alone"} & shapes.keys(), (examples, way, dim)),
-    }
-    return shapes == expected and min(queries, dim) >= 2
+def _beside(file: Path, name: str, remedy: str) -> Path:
+    """The path of a file of this name beside the result."""
+    with _reading(file, remedy):
+        return file.parent / plain_name(name, "the file")
 
 
 def _curves(directory: Path) -> Curves | None:
@@ -211,30 +171,18 @@ def _curves(directory: Path) -> Curves | None:
     file = directory / METRICS
     if not file.exists():
         return None
-    rows: list[dict[str, Any]] = []
-    text = read_bytes(file, _LARGEST_METRICS).decode("utf-8", errors="replace")
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            row = parse_json(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict) or not all(
-            type(row.get(name)) in kinds for name, kinds in _EPOCH.items()
-        ):
-            raise UserError(
-                f"line {number} of {file} is not the record of an epoch; "
-                f"`fewset train {directory / RECIPE} --force` makes the run anew"
-            )
-        rows.append(row)
-    if not rows:
-        return None
-
-    def column(name: str) -> Float[np.ndarray, " epochs"]:
-        return np.array([np.nan if row.get(name) is None else row[name] for row in rows], dtype=np.float64)
-
-    columns = {item.name: column(item.name) for item in fields(Curves) if item.name != "best"}
-    best = max((place for place, row in enumerate(rows) if row.get("best")), default=None)
-    return Curves(**columns, best=best)
+    with _reading(file, f"`fewset train {directory / RECIPE} --force` trains the run again"):
+        lines = read_bytes(file, _LARGEST_METRICS).decode().splitlines()
+        rows = [parse_json(line) for line in lines]
+        columns = {
+            item.name: np.array([row.get(item.name) for row in rows], dtype=np.float64)  # None becomes NaN
+            for item in fields(Curves)
+            if item.name != "best"
+        }
+        if np.isnan(columns["epoch"]).any() or any(column.ndim != 1 for column in columns.values()):
+            raise ValueError("a line is not the record of an epoch")
+        best = max((place for place, row in enumerate(rows) if row.get("best")), default=None)
+    return Curves(**columns, best=best) if rows else None
 
 
 def _recipe(directory: Path) -> dict[str, Any]:
@@ -242,8 +190,6 @@ def _recipe(directory: Path) -> dict[str, Any]:
     file = directory / RECIPE
     if not file.exists():
         return {}
-    try:
+    with _reading(file, "fix it, or train again with --force"):
         table = parse_toml(read_text(file))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} is not valid TOML ({error}); mend it, or train anew with --force") from None
     return flattened({name: value for name, value in table.items() if name != "card"})

@@ -1,18 +1,14 @@
 """`fewset data`: import, list, info, verify."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from fewset.data.images.importers import IMPORTERS
-from fewset.data.images.store import open_set, set_path
-from fewset.io.partial import partial_path
+from fewset.data.images.store import open_set
 from tests.helpers.command_line import fail, succeed
 
 
@@ -57,7 +53,7 @@ def test_verify_warns_and_shows_a_contact_sheet(tmp_path: Path) -> None:
 
 def test_the_help_of_import_lists_the_kinds() -> None:
     output = re.sub(r"[\s│]+", " ", succeed("data", "import", "--help"))
-    assert f"The layout: {', '.join(sorted([*IMPORTERS, 'features']))}." in output
+    assert f"The layout: {', '.join(sorted([*IMPORTERS, 'features', 'sets']))}." in output
 
 
 IMPORTER = """
@@ -105,26 +101,9 @@ def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert open_set("photos").images.shape[1] == 92
 
 
-def test_clean_shows_and_removes_what_killed_processes_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "there is nothing to clean" in succeed("data", "clean")
-    sets, results = set_path("birds").parent, tmp_path / "runs" / "feat" / "results"
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: ended.pid)
-        half, result = partial_path(sets / "birds"), partial_path(results / "a.json")
-    half.mkdir(parents=True)
-    (half / "images.npy").write_bytes(bytes(1234))
-    results.mkdir(parents=True)
-    result.write_bytes(bytes(77))
-    being_written = partial_path(sets / "cub")
-    being_written.mkdir()
-    said = succeed("data", "clean")
-    assert str(half) in said
-    assert "1 left-overs removed" in said
-    assert list(sets.iterdir()) == [being_written]
-    assert f"removed: {result} (77 bytes)" in succeed("data", "clean", tmp_path / "runs")
-    assert list(results.iterdir()) == []
-    assert "is no directory" in fail("data", "clean", tmp_path / "absent")
+def test_several_sets_become_one(tmp_path: Path) -> None:
+    for name in ("birds", "pets"):
+        succeed("data", "import", "folder", photos(tmp_path / name), "--size", 16)
+    succeed("data", "import", "sets", "birds+pets", "--name", "both")
+    assert open_set("both").domain_names == ("birds", "pets")
+    assert "--size" in fail("data", "import", "sets", "birds+pets", "--size", 16)

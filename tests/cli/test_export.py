@@ -7,7 +7,6 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from fewset import FewShotClassifier
 from tests.helpers.classifiers import fitted, new_photos
 from tests.helpers.command_line import fail, fewset_in_a_new_process, succeed
 from tests.helpers.encoders import write_onnx
@@ -46,12 +45,6 @@ def test_a_name_that_ends_in_onnx_is_the_whole(classifier: Path, tmp_path: Path)
     assert succeed("export", classifier, "-o", out) == f"ONNX: {out}\n"
     session = onnxruntime.InferenceSession(out)
     assert [each.name for each in session.get_outputs()] == ["probabilities", "closeness", "nearest"]
-
-
-def test_a_classifier_is_known_by_its_content(classifier: Path, tmp_path: Path) -> None:
-    named = classifier.rename(tmp_path / "my.safetensors")
-    succeed("export", named, "-o", tmp_path / "out")
-    assert left(tmp_path / "out") == ["encoder.onnx", "head.json"]
 
 
 def test_any_other_name_is_a_folder_with_the_parts(classifier: Path, tmp_path: Path) -> None:
@@ -93,9 +86,9 @@ def test_a_model_is_exported_too(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_asked_for_must_make_sense(classifier: Path, tmp_path: Path) -> None:
+def test_wrong_options(classifier: Path, tmp_path: Path) -> None:
     for words, reason in {
-        (): "nothing to write; give -o FILE.onnx, -o DIR or --web DIR",
+        (): "nothing to write",
         ("-o", "site", "--web", "./site"): "-o and --web are both site; choose two places",
         ("--joined", "--web", "site"): "--joined says what is written to -o",
         ("-o", "a.onnx", "--runtime", "."): "--runtime is for the page; give --web DIR",
@@ -130,7 +123,7 @@ def test_what_is_there_is_not_overwritten(classifier: Path, tmp_path: Path) -> N
     assert out.stat().st_size > 1000
 
 
-def test_what_cannot_be_replaced_is_refused(
+def test_the_working_directory_and_links_are_not_replaced(
     classifier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -160,7 +153,7 @@ def test_what_is_read_is_not_replaced(classifier: Path, tmp_path: Path) -> None:
     succeed("export", classifier, "-o", folder, "--force")
 
 
-def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_one_line_errors(tmp_path: Path) -> None:
     (tmp_path / "letter.fewset").write_text("dear reader")
     for name, reason in {
         "letter.fewset": "is not a usable classifier",
@@ -171,12 +164,6 @@ def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
         assert reason in answer.stderr
         assert answer.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_rows_of_features_have_no_encoder(tmp_path: Path) -> None:
-    FewShotClassifier().fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"]).save(tmp_path / "rows.fewset")
-    refused = fail("export", tmp_path / "rows.fewset", "-o", tmp_path / "out")
-    assert "was fitted on rows of features and cannot read photos" in refused
 
 
 def test_a_missing_library_is_named(

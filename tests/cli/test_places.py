@@ -1,6 +1,5 @@
 """Where nothing can be written, every command says so on one line, with the path and the remedy."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fewset.bench import parts
 from fewset.experiments.recipes import recipe_text
 from fewset.experiments.train_run import execute
 from tests.helpers.command_line import fail
@@ -17,7 +15,6 @@ from tests.helpers.results import write_run
 from tests.helpers.tiny_recipes import FEATURES, MODEL, TRAIN, recipe
 
 RESULTS = Path(__file__).parents[2] / "results"
-RECORD = RESULTS / "performance" / "train.json"
 
 Prepare = Callable[[Path, Path], list[Any]]
 """From a directory of its own and the place to write to: the words of a command, once its input is there."""
@@ -41,10 +38,6 @@ def _export(own: Path, place: Path) -> list[Any]:
     return ["export", own / "run", "-o", place / "model.onnx"]
 
 
-def _bench(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
-    return ["bench", "train", "--out", place / "train.json"]
-
-
 def _paper(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
     (place / "paper" / "heads").mkdir(parents=True)
     shutil.copyfile(RESULTS / "paper" / "heads" / "heads.json", place / "paper" / "heads" / "heads.json")
@@ -52,17 +45,14 @@ def _paper(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
 
 
 IN_PLACE: list[Prepare] = [_paper]  # what they write lies beside what they read
-ELSEWHERE: list[Prepare] = [_report, _results, _train, _export, _bench]
+ELSEWHERE: list[Prepare] = [_report, _results, _train, _export]
 
 
 def name_of(value: Any) -> str:
     return value.__name__.lstrip("_").replace("_", " ")
 
 
-@pytest.fixture(autouse=True)
-def _measured(tiny_set: object, tiny_table: object, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
-    """Nothing is measured here: `fewset bench` has its record already."""
-    monkeypatch.setitem(parts.PARTS, "train", lambda *_, **__: json.loads(RECORD.read_text()))
+pytestmark = pytest.mark.usefixtures("tiny_set", "tiny_table")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +64,7 @@ def _measured(tiny_set: object, tiny_table: object, monkeypatch: pytest.MonkeyPa
     ids=["full", "read-only"],
 )
 @pytest.mark.parametrize("prepare", [*ELSEWHERE, *IN_PLACE], ids=name_of)
-def test_a_disk_that_takes_nothing(
+def test_a_full_or_read_only_disk(
     prepare: Prepare, spoil: Callable[[Path], None], remedy: str, small_disk: Path, tmp_path: Path
 ) -> None:
     words = prepare(tmp_path, small_disk)

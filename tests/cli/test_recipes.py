@@ -47,5 +47,5 @@ def test_the_beginning_of_a_name_lists_those_that_have_it() -> None:
     assert "protonet" not in output
 
 
-def test_what_is_no_recipe_is_refused() -> None:
+def test_an_unknown_recipe_is_an_error() -> None:
     assert "Did you mean 'strokes/feat'?" in fail("recipes", "strokes/fat")

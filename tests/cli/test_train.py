@@ -35,11 +35,11 @@ def test_from_recipe_to_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["pretrain", "train"])
-def test_ctrl_c_says_how_to_go_on(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_says_how_to_continue(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fewset.experiments.train_run.execute", interrupted)
     result = fewset(command, "strokes/feat", "--out", tmp_path / "run")
     assert result.exit_code == 130
-    assert result.output == f"stopped; the same command with --resume goes on in {tmp_path / 'run'}\n"
+    assert result.output == f"stopped; the same command with --resume continues in {tmp_path / 'run'}\n"

@@ -44,9 +44,9 @@ def test_a_change_of_the_data_is_made_in_the_pretraining_too(tmp_path: Path) -> 
     runner = StudyRunner("strokes", tmp_path)
     run = PlannedRun("feat", 5, "held-out", ("data.hold_out=0.25",))
     assert runner.recipe(run).init == "strokes-pretrain-held-out"
-    first = runner.recipe(runner._initial(run))
+    first = runner.recipe(runner.resolve(run).start)
     assert (first.name, first.data.hold_out) == ("strokes-pretrain-held-out", 0.25)
-    assert runner._initial(PlannedRun("feat")).tag == ""
+    assert runner.resolve(PlannedRun("feat")).start.tag == ""
 
 
 def test_a_change_that_changes_nothing_needs_no_other_pretraining(tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_a_change_that_changes_nothing_needs_no_other_pretraining(tmp_path: Path
 
 
 def test_an_unknown_set_or_method_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no recipe for 'feat' on 'nowhere'"):
+    with pytest.raises(UserError, match="nowhere"):
         StudyRunner("nowhere", tmp_path).recipe(PlannedRun("feat"))
 
 
-def test_a_change_that_no_recipe_knows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--set epochs=2: a study takes"):
+def test_an_unknown_key_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="epochs=2"):
         StudyRunner("strokes", tmp_path, ["epochs=2"])
     with pytest.raises(UserError, match=r"unknown recipe key 'train\.epoch'"):
         StudyRunner("strokes", tmp_path, ["train.epoch=2"]).recipe(PlannedRun("feat"))
@@ -81,20 +81,20 @@ def test_recipes_of_the_users_own(tmp_path: Path) -> None:
     runner = StudyRunner(str(mine), tmp_path / "runs")
     names = [runner.recipe(PlannedRun("feat", shot)).name for shot in (None, 1, 5)]
     assert names == ["feat-1shot", "feat-1shot", "feat-5shot"]
-    first = runner.recipe(runner._initial(PlannedRun("feat", 5)))
+    first = runner.recipe(runner.resolve(PlannedRun("feat", 5)).start)
     assert (first.name, first.pretrain.epochs) == ("pretrain", 3)
     (mine / "pretrain.toml").unlink()
     with pytest.raises(UserError, match=r"neither such a run .* nor such a recipe"):
-        runner._initial(PlannedRun("feat"))
+        StudyRunner(str(mine), tmp_path / "runs").make(PlannedRun("feat"))
     (mine / "feat.toml").write_text('extends = "strokes/feat"')
-    assert runner.recipe(runner._initial(PlannedRun("feat"))).name == "strokes-pretrain"
+    later = StudyRunner(str(mine), tmp_path / "runs")
+    assert later.recipe(later.resolve(PlannedRun("feat")).start).name == "strokes-pretrain"
 
 
 def test_the_stages_of_a_pretraining_are_made_one_after_the_other(tmp_path: Path) -> None:
     runner = StudyRunner("miniimagenet/conv4", tmp_path)
     run, names = PlannedRun("protonet", 5), []
-    while runner.recipe(run).init:
-        run = runner._initial(run)
+    while run := runner.resolve(run).start:
         names.append(Path(run.method).stem)
     stages = [f"conv4-pretrain-stage{number}" for number in (3, 2, 1)]
     assert names == ["conv4-protonet-1shot", "conv4-pretrain", *stages]

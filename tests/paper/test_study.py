@@ -103,8 +103,7 @@ def test_missing_numbers_are_dashes_and_are_counted() -> None:
 
 def test_a_study_that_has_not_begun_can_be_shown(tmp_path: Path) -> None:
     for study in (make_study(numbers=()), make_study(numbers=(), style="lines", name="ways")):
-        write_study(study, tmp_path / "study.json")
-        assert len(render_study(tmp_path / "study.json")) == 5
+        assert len(render_study(study, tmp_path)) == 5
         assert "Not measured: 6 of 6." in plain_text(study_tables(study)[0])
 
 
@@ -129,8 +128,8 @@ def test_different_numbers_of_tasks_and_commits_are_said() -> None:
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[Path]]:
     """A study with curves, rendered twice."""
     folder = tmp_path_factory.mktemp("rendered")
-    write_study(generalised_study(), folder / "file.json")
-    return render_study(folder / "file.json", folder / "deep" / "out"), render_study(folder / "file.json")
+    study = generalised_study()
+    return render_study(study, folder / "out", folder / "pages"), render_study(study, folder / "second")
 
 
 def test_every_file_is_written_and_the_csv_holds_every_number(
@@ -141,8 +140,8 @@ def test_every_file_is_written_and_the_csv_holds_every_number(
     names = ("generalised.md", "generalised.csv", "generalised.tex", "generalised.png", "generalised.svg")
     names += ("generalised-curve.png", "generalised-curve.svg")
     assert [path.name for path in paths] == list(names)
-    assert set(paths) == set((beside[0].parent / "deep" / "out").iterdir())
-    assert all((path.parent / "file.json").exists() for path in beside)
+    assert {path.parent.name for path in paths if path.suffix in (".md", ".png")} == {"pages"}
+    assert {path.parent.name for path in beside} == {"second"}
     lines = list(csv.DictReader(io.StringIO(paths[1].read_text())))
     assert len(lines) == len(study.numbers)
     for line in lines:
@@ -166,8 +165,8 @@ def test_every_file_is_written_and_the_csv_holds_every_number(
 
 
 def test_a_cited_number_is_a_number_in_the_csv(tmp_path: Path) -> None:
-    write_study(make_study(name="benchmark", rows=("SimpleShot",)), tmp_path / "study.json")
-    line, _ = csv.DictReader(io.StringIO(render_study(tmp_path / "study.json")[1].read_text()))
+    study = make_study(name="benchmark", rows=("SimpleShot",))
+    line, _ = csv.DictReader(io.StringIO(render_study(study, tmp_path)[1].read_text()))
     assert (line["paper"], line["paper_ci95"], line["paper_cited"]) == ("49.69", "", "yes")
 
 
@@ -175,8 +174,7 @@ def test_latex_escapes_whatever_a_name_holds(tmp_path: Path) -> None:
     study = make_study(
         title="50% of_$a & {b} #1", rows=("FEAT†", "a→b", "x\\y"), notes=("~ ^ <|>",), corner="λ_1 %"
     )
-    write_study(study, tmp_path / "study.json")
-    text = render_study(tmp_path / "study.json")[2].read_text()
+    text = render_study(study, tmp_path)[2].read_text()
     for part in (r"50\% of\_\$a \& \{b\} \#1", r"FEAT\textdagger{} &", r"a$\rightarrow$b &"):
         assert part in text
     for part in (r"x\textbackslash{}y &", r"\textasciitilde{} \textasciicircum{}", r"λ\_1 \% &"):
@@ -200,64 +198,53 @@ def test_two_renderings_are_the_same_to_the_byte(rendered: tuple[list[Path], lis
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"format": 1}, "format 1, expected 2"),
-        ({"name": "../evil"}, "expected small letters"),
-        ({"name": 5}, "name is 5 (int), expected str"),
-        ({"style": "pie"}, "unknown value of style 'pie'"),
-        ({"rows": []}, "expected one or more, all different"),
-        ({"rows": ["1", "1", "2", "8"]}, "expected one or more, all different"),
-        ({"columns": [1, 2]}, "columns is 1 (int), expected str"),
-        ({"column_keys": ["1-shot 5-way"]}, "1 column_keys for 2 columns"),
-        ({"title": "two\nlines"}, "control characters"),
-        ({"numbers": [5]}, "numbers is 5 (int), expected a table"),
-        ({"numbers": {}}, "numbers is {} (dict), expected a list"),
+        {"format": 1},
+        {"name": "../evil"},
+        {"name": 5},
+        {"style": "pie"},
+        {"rows": []},
+        {"columns": [1, 2]},
+        {"column_keys": ["1-shot 5-way"]},
+        {"title": "two\nlines"},
+        {"numbers": [5]},
+        {"numbers": {}},
     ],
 )
-def test_a_broken_file_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_a_damaged_file_is_an_error_with_its_name(tmp_path: Path, changes: dict[str, Any]) -> None:
     write_study(make_study(), tmp_path / "study.json")
     record = json.loads((tmp_path / "study.json").read_text())
     (tmp_path / "study.json").write_text(json.dumps(record | changes))
-    with pytest.raises(UserError, match=r"study\.json ") as error:
+    with pytest.raises(UserError, match=r"study\.json "):
         read_study(tmp_path / "study.json")
-    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"row": "3"}, "not a place of the study"),
-        ({"column": "5-shot 5-way"}, "several numbers"),
-        ({"score": "top5"}, "has no score 'top5'"),
-        ({"result": []}, "numbers.result is [] (list)"),
-        ({"result": {}}, "lacks 'numbers.result.run'"),
+        {"row": "3"},
+        {"column": "5-shot 5-way"},
+        {"score": "top5"},
+        {"result": []},
+        {"mean": 55.15},
+        {"mean": True},
+        {"ci95": -0.1},
     ],
 )
-def test_a_broken_number_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_a_damaged_number_is_an_error(tmp_path: Path, changes: dict[str, Any]) -> None:
     write_study(make_study(), tmp_path / "study.json")
     record = json.loads((tmp_path / "study.json").read_text())
-    record["numbers"][0] |= changes
+    number = record["numbers"][0]
+    (number["result"] if changes.keys() & {"mean", "ci95"} else number).update(changes)
     (tmp_path / "study.json").write_text(json.dumps(record))
-    with pytest.raises(UserError) as error:
-        read_study(tmp_path / "study.json")
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize(("mean", "ci95"), [(55.15, 0.1), (True, 0.1), (None, 0.1), (0.5, -0.1)])
-def test_a_number_is_a_fraction(tmp_path: Path, mean: object, ci95: float) -> None:
-    write_study(make_study(), tmp_path / "study.json")
-    record = json.loads((tmp_path / "study.json").read_text())
-    record["numbers"][0]["result"] |= {"mean": mean, "ci95": ci95}
-    (tmp_path / "study.json").write_text(json.dumps(record))
-    with pytest.raises(UserError, match=r"expected (a fraction|float)"):
+    with pytest.raises(UserError, match=r"study\.json "):
         read_study(tmp_path / "study.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 2}'])
-def test_what_is_no_study_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "study.json").write_text(text)
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 2}', None])
+def test_what_is_no_study_is_an_error(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "study.json").write_text(text)
     with pytest.raises(UserError, match=r"study\.json"):
         read_study(tmp_path / "study.json")
-    with pytest.raises(UserError, match="there is no study file"):
-        read_study(tmp_path / "other.json")

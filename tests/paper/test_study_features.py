@@ -19,8 +19,7 @@ from fewset.experiments.run_directory import ENVIRONMENT
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.io.files import file_digest
 from fewset.paper.catalogue import STUDIES
-from fewset.paper.make import run_study
-from fewset.paper.runner import StudyRunner
+from fewset.paper.runner import StudyRunner, run_study
 from fewset.paper.study import PlannedRun, Study
 from tests.helpers.command_line import PRETRAIN, TRAIN, succeed
 
@@ -37,7 +36,7 @@ def runner(tmp_path: Path, tiny_set: ImageSet) -> StudyRunner:  # noqa: ARG001
 
 
 def make_table(runner: StudyRunner) -> FeatureTable:
-    STUDIES["low-shot"](runner)
+    STUDIES["low-shot"](runner).prepare()
     return open_features(NAME)
 
 
@@ -165,7 +164,7 @@ def rename_classes(table: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [damage, rename_classes])
-def test_a_damaged_table_is_made_anew(
+def test_a_damaged_table_is_made_again(
     change: Callable[[Path], None], runner: StudyRunner, tmp_path: Path
 ) -> None:
     make_table(runner)

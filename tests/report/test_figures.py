@@ -1,7 +1,6 @@
 import io
 from dataclasses import replace
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -147,13 +146,6 @@ def test_a_picture_is_a_png_of_page_width_without_a_date(comparisons: list[Compa
     image = Image.open(io.BytesIO(first))
     assert (image.format, image.width) == ("PNG", 1200)
     assert set(image.info) <= {"dpi"}
-
-
-def test_the_users_own_style_neither_counts_nor_is_changed(comparisons: list[Comparison]) -> None:
-    plain = png(accuracy_figure(comparisons))
-    with matplotlib.rc_context({"font.size": 31, "axes.facecolor": "red", "savefig.dpi": 17}):
-        assert png(accuracy_figure(comparisons)) == plain
-        assert matplotlib.rcParams["font.size"] == 31
 
 
 def test_a_name_is_never_read_as_a_formula(make_run: MakeRun) -> None:

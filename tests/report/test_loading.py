@@ -1,6 +1,5 @@
 """Results as they are read and compared."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -139,11 +138,6 @@ def test_the_baseline_is_protonet_wherever_it_stands(make_run: MakeRun) -> None:
     assert [item.alone for item in comparisons] == [False, False, False]
 
 
-def test_without_protonet_the_first_run_is_the_baseline(make_run: MakeRun) -> None:
-    results = load_results([make_run("a", method="FEAT"), make_run("b", method="GCN")])
-    assert [item.baseline for item in compare_results(results)] == [None, "FEAT"]
-
-
 def test_each_group_of_tasks_has_its_own_baseline(make_run: MakeRun) -> None:
     runs = [
         make_run(f"{method}-{shot}", method=method, shot=shot)
@@ -187,87 +181,6 @@ def test_labels_are_as_short_as_tells_the_results_apart(make_run: MakeRun) -> No
     ]
 
 
-def test_what_is_missing_is_named_with_the_command_that_makes_it(make_run: MakeRun, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"got no run directory.*fewset train"):
-        load_results([])
-    with pytest.raises(UserError, match=r"no run directory .*nowhere; `fewset train RECIPE`"):
-        load_result(tmp_path / "nowhere")
-    run = make_run("feat", before=per_task(2))
-    with pytest.raises(UserError, match="given 2 times"):
-        load_results([run, run / ".." / run.name])
-    for name in ("examples.npz", "per_task_before.npy", "per_task.npy", "result.json"):
-        (run / name).unlink()
-        with pytest.raises(UserError, match=rf"{name} is missing.*`fewset eval {run}`"):
-            load_result(run)
-
-
-@pytest.mark.parametrize("name", ["result.json", "per_task.npy", "examples.npz"])
-@pytest.mark.parametrize("keep", [0, 7, 0.5])
-def test_a_truncated_file_is_refused(make_run: MakeRun, name: str, keep: float) -> None:
-    run = make_run("feat", before=per_task(2))
-    content = (run / name).read_bytes()
-    (run / name).write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
-    with pytest.raises(UserError, match=rf"{name}.*`fewset eval {run}` writes it anew"):
-        load_result(run)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"format": 1}, "format 1, expected 2"),
-        ({"way": "five"}, r"way is 'five' \(str\), expected int"),
-        ({"way": True}, r"way is True \(bool\), expected int"),
-        ({"domain": 3}, r"domain is 3 \(int\), expected str"),
-        ({"before": {"mean": 0.5}}, "lacks 'before.ci95'"),
-        ({"before": None}, "no score before it"),
-        ({"method": "FEAT\x1b[31m"}, "control characters in method"),
-        ({"notes": {"domains": "a\nb"}}, "control characters in notes"),
-        ({"scores": {"seen": 0.5}}, "scores.seen is 0.5"),
-        ({"scores": {"seen": {"mean": 0.5}}}, "lacks 'scores.seen.ci95'"),
-        ({"colour": "red"}, "unknown result key 'colour'"),
-        ({"per_task": "../elsewhere.npy"}, "names a file elsewhere"),
-        ({"mean": 0.01}, "result.json says 0.010000"),
-        ({"tasks": 43}, "not an array of 43"),
-        ({"examples": "per_task.npy"}, "expected an .npz archive"),
-        ({"per_task": "examples.npz"}, "not an array of 41"),
-    ],
-)
-def test_a_wrong_result_file_is_refused(make_run: MakeRun, changes: dict[str, object], message: str) -> None:
-    run = make_run("feat", before=per_task(2))
-    write_result(run / "result.json", **changes)
-    with pytest.raises(UserError, match=message):
-        load_result(run)
-
-
-def test_every_field_is_needed(make_run: MakeRun) -> None:
-    run = make_run()
-    record = json.loads((run / "result.json").read_text())
-    for name in set(record) - {"format", "before", "examples"}:
-        (run / "result.json").write_text(json.dumps({key: record[key] for key in record if key != name}))
-        with pytest.raises(UserError, match=f"lacks '{name}'"):
-            load_result(run)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("after", np.zeros((EXAMPLES, 2, 2), dtype=np.float32)),
-        ("task", np.arange(EXAMPLES + 1)),
-        ("task", np.zeros(EXAMPLES)),
-        ("query_labels", np.full((EXAMPLES, 37), 5)),
-        ("query_labels", np.full((EXAMPLES, 37), -1)),
-        ("query", np.full((EXAMPLES, 37, 11), np.nan, dtype=np.float32)),
-        ("query", np.zeros(EXAMPLES, dtype=np.float32)),
-        ("accuracy_after", np.array([None] * EXAMPLES)),
-    ],
-)
-def test_wrong_examples_are_refused(make_run: MakeRun, name: str, value: np.ndarray) -> None:
-    run = make_run("feat", before=per_task(2))
-    np.savez(run / "examples.npz", **(example_arrays() | {name: value}))
-    with pytest.raises(UserError, match=r"examples\.npz .*`fewset eval"):
-        load_result(run)
-
-
 class Bomb:
     """Makes a file when it is unpickled."""
 
@@ -279,60 +192,104 @@ class Bomb:
 
 
 @pytest.mark.parametrize("name", ["per_task.npy", "examples.npz"])
-def test_code_in_a_file_is_refused_and_does_not_run(make_run: MakeRun, tmp_path: Path, name: str) -> None:
+def test_code_in_a_file_does_not_run(make_run: MakeRun, tmp_path: Path, name: str) -> None:
     run = make_run("feat", before=per_task(2))
     bomb = np.array([Bomb(tmp_path / "ran")], dtype=object)
     if name.endswith("npz"):
         np.savez(run / name, **(example_arrays() | {"task": bomb}))
     else:
         np.save(run / name, bomb)
-    with pytest.raises(UserError, match=f"{name} cannot be read"):
+    with pytest.raises(UserError, match=name):
         load_result(run)
     assert not (tmp_path / "ran").exists()
 
 
-def test_values_outside_zero_to_one_are_refused(make_run: MakeRun) -> None:
-    for place, wrong in enumerate((-0.1, 1.1)):
-        values = per_task(0)
-        values[7] = wrong
-        with pytest.raises(UserError, match=r"outside 0\.\.1"):
-            load_result(make_run(f"run{place}", values))
+# A missing or damaged file is one error with its name and the command that writes it again.
+
+
+def test_a_missing_file(make_run: MakeRun, tmp_path: Path) -> None:
+    for runs in ([], [tmp_path / "nowhere"]):
+        with pytest.raises(UserError, match="fewset train"):
+            load_results(runs)
+    run = make_run("feat", before=per_task(2))
+    with pytest.raises(UserError, match="2 times"):
+        load_results([run, run / ".." / run.name])
+    for name in ("examples.npz", "per_task_before.npy", "per_task.npy", "result.json"):
+        (run / name).unlink()
+        with pytest.raises(UserError, match=rf"{name} is missing.*`fewset eval {run}`"):
+            load_result(run)
+
+
+@pytest.mark.parametrize("name", ["result.json", "per_task.npy", "examples.npz"])
+@pytest.mark.parametrize("keep", [0, 0.5])
+def test_a_truncated_file(make_run: MakeRun, name: str, keep: float) -> None:
+    run = make_run("feat", before=per_task(2))
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(UserError, match=rf"{name}.*`fewset eval {run}`"):
+        load_result(run)
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "3", '{"loss": 1}', '{"epoch": 1, "loss": "low"}', '{"epoch": 1, "seconds": [1]}', ""]
+    "changes",
+    [
+        {"format": 1},
+        {"way": "five"},
+        {"before": None},
+        {"method": "FEAT\x1b[31m"},
+        {"scores": {"seen": {"mean": 0.5}}},
+        {"colour": "red"},
+        {"per_task": "../elsewhere.npy"},
+        {"mean": 0.01},
+        {"tasks": 43},
+        {"examples": "per_task.npy"},
+        {"per_task": "examples.npz"},
+    ],
 )
-def test_a_broken_line_of_the_metrics_is_named(make_run: MakeRun, line: str) -> None:
+def test_a_damaged_result_file(make_run: MakeRun, changes: dict[str, object]) -> None:
+    run = make_run("feat", before=per_task(2))
+    write_result(run / "result.json", **changes)
+    with pytest.raises(UserError, match="`fewset eval"):
+        load_result(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("after", np.zeros((EXAMPLES, 2, 2), dtype=np.float32)),
+        ("task", np.arange(EXAMPLES + 1)),
+        ("task", np.zeros(EXAMPLES)),
+        ("query_labels", np.full((EXAMPLES, 37), 5)),
+        ("query", np.full((EXAMPLES, 37, 11), np.nan, dtype=np.float32)),
+        ("query", np.zeros(EXAMPLES, dtype=np.float32)),
+    ],
+)
+def test_damaged_examples(make_run: MakeRun, name: str, value: np.ndarray) -> None:
+    run = make_run("feat", before=per_task(2))
+    np.savez(run / "examples.npz", **(example_arrays() | {name: value}))
+    with pytest.raises(UserError, match=r"examples\.npz .*`fewset eval"):
+        load_result(run)
+
+
+def test_values_outside_zero_to_one(make_run: MakeRun) -> None:
+    values = per_task(0)
+    values[7] = 1.1
+    with pytest.raises(UserError, match=r"per_task\.npy"):
+        load_result(make_run("run", values))
+
+
+@pytest.mark.parametrize("line", ["{", "3", '{"loss": 1}', '{"epoch": 1, "loss": "low"}', ""])
+def test_a_damaged_line_of_the_metrics(make_run: MakeRun, line: str) -> None:
     run = make_run()
     lines = (run / "metrics.jsonl").read_text().splitlines()
     lines[2] = line
     (run / "metrics.jsonl").write_text("\n".join(lines))
-    with pytest.raises(UserError, match=r"line 3 of .*metrics\.jsonl.*fewset train"):
+    with pytest.raises(UserError, match=r"metrics\.jsonl.*fewset train"):
         load_result(run)
 
 
-def test_a_broken_recipe_is_named(make_run: MakeRun) -> None:
+def test_a_damaged_recipe(make_run: MakeRun) -> None:
     run = make_run()
     (run / "recipe.toml").write_text("name = ")
-    with pytest.raises(UserError, match=r"recipe\.toml is not valid TOML"):
+    with pytest.raises(UserError, match=r"recipe\.toml"):
         load_result(run)
-
-
-@pytest.mark.parametrize(
-    "header",
-    ["{'descr': '<f4', 'fortran_order': False, 'shape': (41", "{[]: 1}", "{'descr': 3, 'shape': 'x'}"],
-)
-def test_a_header_that_is_none_is_refused(make_run: MakeRun, header: str) -> None:
-    run = make_run("feat")
-    begin = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
-    (run / "per_task.npy").write_bytes(begin + header.encode() + bytes(164))
-    with pytest.raises(UserError, match=r"per_task\.npy cannot be read"):
-        load_result(run)
-
-
-def test_a_run_called_results_keeps_its_recipe(make_run: MakeRun) -> None:
-    run = make_run("results")
-    for result in (load_result(run), load_result(run / "result.json")):
-        assert result.directory == run
-        assert result.recipe["name"] == "results"
-        assert result.curves is not None

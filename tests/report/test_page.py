@@ -3,16 +3,17 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.report.comparison import compare_results
+from fewset.report.comparison import Comparison, compare_results
 from fewset.report.loading import load_results
 from fewset.report.page import build_report, summary
 from fewset.report.tables import comparison_table, csv_text, latex_text, markdown_text
+from fewset.tasks.scores import Difference
 from tests.helpers.results import MakeRun, example_arrays, naive_score, per_task, write_result, write_run
 
 
@@ -197,10 +198,6 @@ def test_the_summary_tells_what_adaptation_brings(make_run: MakeRun, shift: floa
     assert words in brought
 
 
-def test_large_numbers_of_tasks_are_readable(make_run: MakeRun) -> None:
-    assert summary_of([make_run(values=per_task(0, tasks=1009))])[0].endswith("on 1,009 tasks.")
-
-
 def test_all_scores_of_a_setting_are_on_the_page(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run(setting="generalised")
     seen = per_task(7)
@@ -214,3 +211,20 @@ def test_all_scores_of_a_setting_are_on_the_page(make_run: MakeRun, tmp_path: Pa
     assert "b" not in page.tags
     for suffix in ("md", "csv", "tex"):
         assert f"{100 * score['mean']:.2f}" in (tmp_path / "report" / f"scores-1.{suffix}").read_text()
+
+
+def said(adds: Difference, over_foreign: Difference | None) -> str:
+    item = Comparison(cast(Any, None), "FEAT", None, adds, over_foreign, None, None, alone=False, tasks=100)
+    return " ".join(summary([item]))
+
+
+@pytest.mark.parametrize("adds", [Difference(0.0004, 0.0006), Difference(-0.0004, 0.0006)])
+def test_a_difference_that_may_be_0_is_not_credited(adds: Difference) -> None:
+    assert said(adds, Difference(0.01, 0.001)).startswith("That the set adds anything cannot be shown")
+
+
+def test_what_another_task_would_have_added_is_said_beside_it() -> None:
+    text = said(Difference(0.0094, 0.0006), Difference(0.0005, 0.0005))
+    assert text.startswith("The set itself adds 0.94 ± 0.06 points")
+    assert "another task in place of the rest of the set, it is +0.05 ± 0.05 points" in text
+    assert "another task" not in said(Difference(0.0094, 0.0006), None)

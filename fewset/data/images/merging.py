@@ -58,7 +58,7 @@ def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = Fa
             origins=_origins(sets, starts[:-1]),
             source=origin.words,
             source_key=origin.key,
-            command=shlex.join(["fewset", "data", "merge", *names, "--name", name]),
+            command=shlex.join(["fewset", "data", "import", "sets", "+".join(names), "--name", name]),
         ) as draft,
         progress(f"merging {name}", int(starts[-1])) as advance,
     ):

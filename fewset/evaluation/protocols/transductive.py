@@ -107,7 +107,7 @@ class Transductive(Protocol):
         elif about_of(head).kind != "transductive":
             raise UserError(
                 f"the variant {HEAD!r} is for a head that is transductive, and {type(head).__name__} is not; "
-                "take another variant, or another head (`fewset methods` lists them)"
+                "take another variant, or another head (`fewset params` lists them)"
             )
         items = job.items()
         if self.dirichlet:

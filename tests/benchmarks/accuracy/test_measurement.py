@@ -1,6 +1,7 @@
 """Every method on one set of embeddings: what is measured, how it goes on, and what the tables say."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from benchmarks.accuracy.embeddings import Embeddings
 from benchmarks.accuracy.measurement import measure_methods, time_methods
 from benchmarks.accuracy.record import read_per_task, read_record_of, read_times
 from benchmarks.accuracy.rows import MethodRow, method_rows
-from benchmarks.accuracy.tables import methods_tables
+from benchmarks.accuracy.tables import methods_tables, render_methods
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import evaluate
@@ -31,6 +32,8 @@ from fewset.tasks.spec import TaskSpec
 from tests.helpers.embedded import Nothing
 from tests.helpers.features import DIM, make_table
 
+ROOT = Path(__file__).parents[3]
+KEPT = sorted(path.parent for path in (ROOT / "results/paper/methods").glob("*/methods.json"))
 CPU = torch.device("cpu")
 FEAT = {"adapter": "attention", "adapter_options": {"zero_start": True}, "temperature": 0.1}
 ROWS = [
@@ -167,3 +170,12 @@ def test_a_table_needs_validation_classes(table: FeatureTable) -> None:  # noqa:
     make_table("plain", setups=np.zeros(18, dtype=np.int64))
     with pytest.raises(UserError, match=r"no classes for validation.*fewset embed RUN --val"):
         Embeddings.open("plain", CPU)
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda path: path.name)
+def test_the_kept_tables_are_what_the_records_give(kept: Path, tmp_path: Path) -> None:
+    drawn = shutil.copytree(kept, tmp_path / "drawn", ignore=shutil.ignore_patterns("trained"))
+    for path in render_methods(drawn, tmp_path / "pages"):
+        place = ROOT / "docs" / "paper" / "methods" / kept.name if path.suffix == ".md" else kept
+        assert path.read_text(encoding="utf-8") == (place / path.name).read_text(encoding="utf-8")
+    assert f"(paper/methods/{kept.name}/methods.md)" in (ROOT / "docs" / "paper.md").read_text("utf-8")

@@ -67,7 +67,7 @@ def test_domains_and_origins_stay_apart() -> None:
 def test_what_is_made_again_is_the_same() -> None:
     first = merge_sets(["birds", "pets"], "both")
     assert merge_sets(["birds", "pets"], "both").digest == first.digest
-    assert first.manifest["command"] == "fewset data merge birds pets --name both"
+    assert first.manifest["command"] == "fewset data import sets birds+pets --name both"
 
 
 @pytest.mark.parametrize(

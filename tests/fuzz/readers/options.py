@@ -6,7 +6,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -61,15 +61,12 @@ def plain(room: Room) -> dict[str, list[object]]:
         "report": [runs / "proto", runs / "adapted", "--out", "report"],
         "results": ["kept", "--add", runs / "proto"],
         "params": [],
-        "methods": [],
         "weights": [],
         "import-weights": ["no.pth", "--method", "FEAT", "--backbone", "ConvNet", "--out", "imported"],
         "embed": ["run", "--out", "rows-of-run.npz"],
         "data import": ["folder", photos, "--name", "fuzzed", "--size", 16],
-        "data merge": ["tiny", "tiny-2", "--name", "fuzzed"],
         "data list": [],
         "data info": ["tiny"],
-        "data clean": [],
         "data verify": ["tiny-features"],
         "paper": ["heads", "--draw", "--out", "paper"],
         "ablate": [],  # with a name it would train for hours
@@ -127,7 +124,7 @@ def odd_option(room: Room, parameter: Any, rng: Random) -> str:
     return odd_path(room, rng) if "Path" in parameter.bare_type() else odd_words(rng)
 
 
-_NAMING = {"data import", "data merge"}
+_NAMING = {"data import"}
 """Commands that make a set of the name that they are given."""
 _LONG = {"tasks", "epochs", "steps", "repetitions", "background", "images", "photos", "width", "height"}
 """Options of which a large value is right, and takes long: large values are for the tests of their checks."""
@@ -189,11 +186,11 @@ def _briefly(words: tuple[str, ...]) -> Ending:
     import uvicorn
 
     from fewset.bench import parts
-    from fewset.paper import demo
+    from fewset.cli import demo
 
     record = json.loads((RESULTS / "performance" / "train.json").read_text())
     with ExitStack() as stack:
-        stack.enter_context(patch.object(demo, "demo", partial(demo.demo, stages=("feat.toml",))))
+        stack.enter_context(patch.object(demo, "STAGES", ("feat.toml",)))
         stack.enter_context(patch.dict(parts.PARTS, dict.fromkeys(parts.PARTS, lambda *_, **__: record)))
         stack.enter_context(patch.object(uvicorn.Server, "run", lambda *_, **__: None))
         stack.enter_context(patch("typer.launch", lambda *_: 0))

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from fewset.core.errors import UserError
 from fewset.report.figures import DOWN, UP, png, svg
-from fewset.report.task_figures import PicturedTask, task_figure
+from fewset.report.picture_figures import PicturedTask, task_figure
 
 WAY, SHOT, QUERIES, HEIGHT, BREADTH = 3, 7, 11, 13, 5
 
@@ -102,10 +101,3 @@ def test_two_tasks_stand_one_above_the_other(task: PicturedTask) -> None:
 @pytest.mark.parametrize("render", [png, svg])
 def test_the_same_task_gives_the_same_bytes(task: PicturedTask, render) -> None:
     assert render(figure_of(task)) == render(figure_of(task))
-
-
-def test_wrong_names_and_classes_are_refused(task: PicturedTask) -> None:
-    with pytest.raises(UserError, match="got 2 class names, expected 3"):
-        figure_of(replace(task, class_names=["a", "b"]))
-    with pytest.raises(UserError, match=r"outside 0\.\.2"):
-        figure_of(replace(task, predicted=task.predicted + 1))

@@ -7,7 +7,7 @@ itself. The page and its pictures are in a directory of their own, or in that of
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -20,11 +20,10 @@ from fewset.experiments.run_directory import RESULT, RESULTS
 from fewset.io.files import replacing_directory, write_bytes, write_page
 from fewset.io.inside import inside
 from fewset.io.reading import read_bytes, read_text
-from fewset.paper.numbers import cited_note, number_for
-from fewset.paper.seeds import families, spread_table
 from fewset.report.comparison import compare_results
 from fewset.report.figures import png, training_figure
 from fewset.report.loading import LoadedResult, load_result, load_results
+from fewset.report.seeds import families, spread_table
 from fewset.report.tables import (
     Column,
     Table,
@@ -35,6 +34,7 @@ from fewset.report.tables import (
     score_tables,
 )
 
+Annotate = Callable[[Table, Sequence[LoadedResult]], Table]
 Pictures = dict[str, list[LoadedResult]]
 """The results whose curves a picture shows, by its place beside the page."""
 
@@ -53,23 +53,6 @@ row is one training run with one seed. The interval says how well that run was m
 seed would be from it; where a training was made with several seeds, a table of its own says that.
 """
 
-_NOT_AS_IN_THE_PAPER = (
-    (
-        "model.test_time_flip",
-        True,
-        "embed each image and its mirror image and take the mean; the paper's do not",
-    ),
-    ("model.backbone_options.pool", "average", "end in an average over positions; the paper's in a maximum"),
-    (
-        "model.adapter",
-        "bilstm",
-        "two directions of half the width side by side, as in the authors' code; the paper's adds two "
-        "full ones",
-    ),
-    ("model.adapter_options.norm", True, "a LayerNorm at the end, which the paper's do not have"),
-    ("model.adapter_options.zero_start", True, "a start that adapts nothing; the paper's start at random"),
-)
-
 _UNEQUAL = (
     "Training tasks: those of the runs that a row starts from come first. Rows that differ here were not "
     "trained equally, and their difference to ProtoNet contains that."
@@ -78,27 +61,29 @@ _UNEQUAL = (
 
 def keep(runs: Sequence[Path], directory: Path) -> list[Path]:
     """Copy the small files of finished runs into a collection; returns where they are."""
-    _refuse_another_page(directory)
+    _check_own_page(directory)
     places: dict[Path, Path] = {}
     for run in runs:
-        result = load_result(run)
-        record = result.record
+        record = load_result(run).record
         data, name = plain_name(record.data, f"{run}: the set"), plain_name(record.run, f"{run}: the run")
         place = inside(directory, data) / name
         if place in places:
             raise UserError(
                 f"{places[place]} and {run} are both called {name}; train one of them with --set name=NAME"
             )
-        if place.exists():
-            _check_kept(place)
+        more = sorted({*place.rglob("*")} - {*_small_files(place), place / RESULTS}) if place.exists() else []
+        if more:
+            raise UserError(
+                f"{place} is not a kept run: it has {more[0].name} in it, and would be replaced as a whole; "
+                "move it away, or choose another collection"
+            )
         places[place] = run
     for place, run in places.items():
         with replacing_directory(place) as target:
             for file in _small_files(run):
                 kept = target / file.relative_to(run)
                 kept.parent.mkdir(exist_ok=True)
-                if file.suffix == ".json":
-                    # Without the example tasks: they are for pictures, and larger than all the rest.
+                if file.suffix == ".json":  # without the example tasks, which are larger than all the rest
                     write_result(replace(load_result(file).record, examples=None), kept)
                 else:
                     kept.write_bytes(read_bytes(inside(run, file.relative_to(run)), _LARGEST_FILE))
@@ -109,20 +94,8 @@ def _small_files(run: Path) -> list[Path]:
     return [file for pattern in _KEPT for file in run.glob(pattern)]
 
 
-def _check_kept(place: Path) -> None:
-    """Refuse to replace what is not a kept run, or has more in it than these have, such as weights."""
-    kept = {*_small_files(place), place / RESULTS}
-    more = sorted(file.name for file in (*place.iterdir(), *(place / RESULTS).glob("*")) if file not in kept)
-    if more or not (place / RESULT).exists():
-        has = f"has {more[0]} in it" if more else f"has no {RESULT}"
-        raise UserError(
-            f"{place} is not a kept run: it {has}, and would be replaced as a whole; move it away, or choose "
-            "another collection"
-        )
-
-
-def _refuse_another_page(directory: Path) -> None:
-    """Refuse a directory whose page is somebody else's."""
+def _check_own_page(directory: Path) -> None:
+    """Raise an error where another page would be replaced."""
     page = directory / _PAGE
     if page.exists() and not _text(page).startswith(_INTRODUCTION.partition("\n")[0]):
         raise UserError(f"{page} is not a page of results, and would be replaced; choose another directory")
@@ -135,24 +108,32 @@ def _text(file: Path) -> str:
         raise UserError(f"{file} cannot be read: {error}; expected a text in UTF-8") from None
 
 
-def make_page(directory: Path, pages: Path | None = None, check: bool = False) -> Path:
-    """Write the page of a collection and its pictures; with `check` reject what the files do not give."""
+def make_page(
+    directory: Path,
+    pages: Path | None = None,
+    check: bool = False,
+    annotate: Annotate = lambda table, _: table,
+) -> Path:
+    """Write the page of a collection and its pictures; with `check` only compare them with the files.
+
+    `annotate` may add columns and notes to each table of results.
+    """
     command = f"fewset results {directory}" + ("" if pages is None else f" --pages {pages}")
     pages = directory if pages is None else pages
-    _refuse_another_page(pages)
+    _check_own_page(pages)
     pictures: Pictures = {}
-    page = results_page(directory, pages, pictures)
+    page = results_page(directory, pages, pictures, annotate)
     for place, rows in pictures.items():
         if not check:
             figure = training_figure(compare_results(rows))
             assert figure is not None, "there are curves"
             write_bytes(inside(pages, place), png(figure))
         elif not (pages / place).exists():
-            raise UserError(f"{pages / place} is not there; make it anew with `{command}`")
+            raise UserError(f"{pages / place} is not there; make it again with `{command}`")
     return write_page(pages / _PAGE, page, command, check=check)
 
 
-def results_page(directory: Path, pages: Path, pictures: Pictures) -> str:
+def results_page(directory: Path, pages: Path, pictures: Pictures, annotate: Annotate) -> str:
     """The page of a collection, as Markdown; adds to `pictures` those that it shows."""
     groups = sorted({file.parent.parent for file in directory.glob("*/*/result.json")})
     if not groups:
@@ -161,10 +142,12 @@ def results_page(directory: Path, pages: Path, pictures: Pictures) -> str:
     if directory.resolve() != pages.resolve():
         beside = f"the records in `{Path(os.path.relpath(directory, pages)).as_posix()}`"
     introduction = _INTRODUCTION.format(records=beside)
-    return "\n".join([introduction, *(_section(group, pages / group.name, pictures) for group in groups)])
+    return "\n".join(
+        [introduction, *(_section(group, pages / group.name, pictures, annotate) for group in groups)]
+    )
 
 
-def _section(group: Path, pages: Path, pictures: Pictures) -> str:
+def _section(group: Path, pages: Path, pictures: Pictures, annotate: Annotate) -> str:
     """The results of an image set: those on the same tasks side by side, then how each was made."""
     results = load_results(sorted([*group.glob("*/result.json"), *group.glob("*/results/*.json")]))
     results.sort(key=_order)
@@ -184,7 +167,7 @@ def _section(group: Path, pages: Path, pictures: Pictures) -> str:
         # Of several the best ProtoNet, which is the last one here.
         baselines = [place for place, result in enumerate(rows) if result.record.method == "ProtoNet"]
         table = comparison_table(rows, baselines[-1] if baselines else None)
-        table = _with_training(_with_paper(table, rows), rows, {each.record.run: each for each in results})
+        table = _with_training(annotate(table, rows), rows, {each.record.run: each for each in results})
         tables = [table, spread_table(seeds), *score_tables(compare_results(rows))]
         parts += [markdown_text(table) for table in tables if table is not None]
         learned = [result for result in rows if _is_of_a_training(result)]
@@ -213,44 +196,6 @@ def _heading(result: LoadedResult) -> str:
     place = (record.domain or "").replace("→", " → ")
     related = "related classes" if record.related else ""
     return ", ".join(filter(None, (setting, place, f"{record.way}-way {record.shot}-shot", related)))
-
-
-def _with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
-    """A table of these results with the paper's numbers after ours, where it has any."""
-    numbers = [number_for(result) for result in results]
-    if not any(numbers):
-        return table
-    place = 1 + [column.key for column in table.columns].index("accuracy")
-
-    def beside(cells: Sequence[Any], cell: Any) -> tuple[Any, ...]:
-        return *cells[:place], cell, *cells[place:]
-
-    compared = list(zip(results, numbers, strict=True))
-    found = [(result.record.method, *number) for result, number in compared if number]
-    sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
-    cited = dict.fromkeys(method for method, number, _ in found if number.mark)
-    notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
-    notes += [
-        (f"{', '.join(methods)}: {what}" if key.startswith("model.adapter") else f"Ours {what}")
-        + f" ({key})."
-        for key, value, what in _NOT_AS_IN_THE_PAPER
-        if (
-            methods := dict.fromkeys(
-                result.record.method
-                for result, number in compared
-                if number and result.recipe.get(key) == value
-            )
-        )
-    ]
-    return replace(
-        table,
-        columns=beside(table.columns, Column("Paper", "paper", True)),
-        rows=tuple(
-            beside(row, number[0] if number else None)
-            for row, number in zip(table.rows, numbers, strict=True)
-        ),
-        notes=(*table.notes, *notes),
-    )
 
 
 def _with_its_graph(result: LoadedResult) -> LoadedResult:

@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but the seed of their training: one row, and how far they are apart."""
+"""Runs that differ only in the seed of their training: one row, and their spread."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -7,7 +7,7 @@ from fewset.report.loading import LoadedResult
 from fewset.report.tables import Column, Estimate, Table, Value, text_of
 from fewset.tasks.scores import compare
 
-_OWN = ("seed", "name", "train.init", "pretrain.init")  # what each of several seeds has of its own
+_OWN = ("seed", "name", "train.init", "pretrain.init")  # keys in which seeds differ
 
 Family = list[LoadedResult]
 """Results on the same tasks that are alike but for the seed, by their seeds."""
@@ -41,7 +41,7 @@ def _differs_in_seed(family: Family, result: LoadedResult) -> bool:
 
 
 def spread_table(found: Sequence[Family]) -> Table | None:
-    """How far training seeds are from each other, where there are several."""
+    """The spread of the training seeds; None where each training has one."""
     several = [family for family in found if len(family) > 1]
     if not several:
         return None

