@@ -63,7 +63,7 @@ Echo = Callable[[str], None]
 def measure_methods(
     rows: Sequence[MethodRow], embeddings: Embeddings, out: Path, tasks: int, echo: Echo
 ) -> MethodsRecord:
-    """Score what is missing in the record in `out`, or was made of something else."""
+    """Score the numbers that are missing in the record in `out`, or were made from something else."""
     table, command = embeddings.table, command_line()
     record = MethodsRecord(table.name, table.digest, table.dim, table.manifest.get("made_from", {}), command)
     there, values = {}, {}
@@ -106,7 +106,7 @@ def time_methods(
 
 
 def _source(row: MethodRow, shot: int, tasks: int) -> dict[str, Any]:
-    """What a number depends on besides the embeddings, as JSON has it."""
+    """The settings that a number depends on besides the embeddings, as JSON has them."""
     source = {
         "method": asdict(row),
         "shot": shot,

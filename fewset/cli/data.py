@@ -160,7 +160,7 @@ def data_list() -> None:
 
 @commands.command("info")
 def data_info(name: NameArgument) -> None:
-    """What a set or a table of features holds and where it came from.
+    """Show the contents of a set or a table of features, and its source.
 
     Example: `fewset data info strokes`
     """

@@ -41,7 +41,7 @@ _SETTINGS = ", ".join(module.name.replace("_", "-") for module in _FILES)
 
 
 class SettingCommand(TyperCommand):
-    """`eval`, whose help shows the options of the chosen setting in a section of their own."""
+    """`eval`, whose help shows the options of the chosen setting in a separate section."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         files = _words_after("--plugin", args) or os.environ.get(PLUGINS, "").split(os.pathsep)

@@ -69,7 +69,7 @@ def export(
         raise UserError("there is nothing to write; give -o FILE.onnx, -o DIR or --web DIR")
     check_apart({"-o": out, "--web": web})
     if joined and out is None:
-        raise UserError("--joined says what is written to -o; give -o FILE.onnx or -o DIR")
+        raise UserError("--joined needs -o FILE.onnx or -o DIR")
     if runtime is not None and web is None:
         raise UserError("--runtime is for the page; give --web DIR")
 
@@ -89,7 +89,7 @@ def export(
         check(files_of(classifier.encoder.id))
         if web is not None:
             classifier.write_page(web, files)
-            echo(f"page: {web}; look at it with `python -m http.server --directory {web}`")
+            echo(f"page: {web}; show it with `python -m http.server --directory {web}`")
     if out is not None:
         if as_file:
             exported.write_file(out)

@@ -53,7 +53,7 @@ def print_stopped(how_to_continue: str) -> None:
 
 
 def _print_aside(word: str, text: str) -> None:
-    """To stderr: what is on stdout may be read by a program. One line, whatever names are in the text."""
+    """Print one line to stderr; a program may read stdout."""
     shown = escape(one_line(" ".join(_encodable(text).split())))
     Console(stderr=True, highlight=False, soft_wrap=True, emoji=False).print(f"{word} {shown}".rstrip())
 

@@ -40,7 +40,7 @@ def benchmark(runner: StudyRunner) -> StudyPlan:
 
 
 def _not_the_papers(runner: StudyRunner) -> tuple[str, ...]:
-    """What the recipes' set-to-set functions have that the paper's do not, and the other way round."""
+    """How the set-to-set functions of the recipes differ from those of the paper."""
     adapted = {
         method: runner.recipe(PlannedRun(method.lower(), shot)).model.adapter_options
         for method in ("BiLSTM", "DeepSets", "GCN")
@@ -333,7 +333,7 @@ def contrastive(_: StudyRunner) -> StudyPlan:
 
 
 def similarity(_: StudyRunner) -> StudyPlan:
-    """Cosine similarity, with a temperature of its own, against Euclidean distance."""
+    """Cosine similarity, with its own temperature, against Euclidean distance."""
     changes = (
         'model.head_options.similarity="cosine"',
         "model.head_options.temperature=0.1",

@@ -32,7 +32,7 @@ _NOT_AS_IN_THE_PAPER = (
 class PaperTable:
     """A table of the paper: where it is, what it is on, and its numbers by panel, row and column.
 
-    The numbers are as printed: with so many decimals, with an interval only where the paper gives one, and
+    The numbers are as printed: with the same decimals, with an interval only where the paper gives one, and
     with a star where its authors cite them from another paper.
     """
 
@@ -97,12 +97,12 @@ def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
 
 
 def cited_note(rows: Iterable[str]) -> str:
-    """What the star says, at the rows that have one."""
+    """The note on the star, for the rows that have one."""
     return f"* {', '.join(rows)}: cited in the paper from elsewhere, not run by its authors."
 
 
 def with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
-    """A table of these results with the paper's numbers after ours, where it has any."""
+    """The table of these results with a column of the paper's numbers, if it has any."""
     numbers = [number_for(result) for result in results]
     if not any(numbers):
         return table

@@ -68,7 +68,7 @@ def _panel_table(study: Study, panel: str, last: bool) -> Table:
 
 
 def _about_ours(study: Study) -> str:
-    """What the numbers are over, and how they were made."""
+    """How many tasks our numbers are over, and how they were made."""
     parts = [f"Ours: {study.on}", f"made by {study.command}"]
     if study.numbers:
         tasks = sorted({number.result.tasks for number in study.numbers})

@@ -29,7 +29,7 @@ Style = Literal["table", "lines"]
 class PlannedRun:
     """A run that a study needs: the recipe of a method at a number of shots, with changes.
 
-    `changes` are as after `--set`, and `tag` tells the run from the unchanged one. A change of the data (or
+    `changes` are as after `--set`, and `tag` is part of the name of the changed run. A change of the data (or
     of the seed) is made in the pre-training as well. `on` names other recipes than those of the study.
     """
 
@@ -67,7 +67,7 @@ class PlannedNumber:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What a study shows, and how.
+    """The contents of a study and how they are shown.
 
     `column_keys` names the columns of the paper that stand for those of the study, where they differ.
     `prepare` makes the data that the runs need. `pictures` draws what needs more than the numbers, into the
@@ -110,7 +110,7 @@ class StudyNumber:
 
 @dataclass(frozen=True)
 class Study:
-    """What a table or figure holds, and where each number stands in it. Numbers may still be missing."""
+    """The numbers of a table or figure, and the place of each. Numbers may still be missing."""
 
     name: str  # of the files that are made of it
     title: str
@@ -144,17 +144,17 @@ class Study:
         return self.source.numbers.get((panel, row, self.key(column))) if self.source else None
 
     def key(self, column: str) -> str:
-        """What the paper's column is called."""
+        """The name of the paper's column."""
         return self.column_keys[self.columns.index(column)]
 
     @property
     def on(self) -> str:
-        """What our numbers are on."""
+        """The data and backbone of our numbers."""
         return ", ".join(filter(None, (self.data, self.backbone)))
 
     @property
     def source(self) -> PaperTable | None:
-        """Where the paper's numbers are from."""
+        """The table of the paper."""
         return paper_table(self.name, self.data, self.backbone)
 
     @property

@@ -1,5 +1,5 @@
-"""Figures of studies. Where the paper's numbers are on another set than ours, they have axes of their own:
-side by side on one scale, the sets would be compared and not the methods."""
+"""Figures of studies. If the paper's numbers are on another set than ours, they have separate axes: on one
+scale a reader would compare the sets and not the methods."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -263,7 +263,7 @@ def _curve(axes: Axes, number: StudyNumber, place: int) -> None:
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"the result of {number.panel}, {number.row} holds a curve that cannot be drawn ({error!r}); "
-            f"make it anew: {number.result.command}"
+            f"make it again: {number.result.command}"
         ) from None
     _, unseen, seen = zip(*sorted(points, key=lambda point: point[0]), strict=True)
     colour = colour_of(place)

@@ -2,8 +2,8 @@
 
 A collection is a directory `GROUP/RUN/` of the small files of runs (no weights, no example tasks); a group is
 an image set. The results of a run on other tasks than its recipe's are in `GROUP/RUN/results/`, as in the run
-itself. The page and its pictures are in a directory of their own, or in that of the collection;
-`GROUP/notes.md` beside the page, where there is one, is its only part that is written by hand.
+itself. The page and its pictures are in another directory, or in that of the collection. `GROUP/notes.md`
+beside the page, if it exists, is the only part that is written by hand.
 """
 
 import os
@@ -190,7 +190,7 @@ def _is_of_a_training(result: LoadedResult) -> bool:
 
 
 def _heading(result: LoadedResult) -> str:
-    """The tasks of a table in a few words; the table itself says all."""
+    """The tasks of a table in a few words; the table has them in full."""
     record = result.record
     setting = "" if record.setting == "standard" else record.setting.capitalize()
     place = (record.domain or "").replace("→", " → ")
@@ -235,7 +235,7 @@ def _order(result: LoadedResult) -> tuple[Any, ...]:
 
 
 def _protocol(result: LoadedResult) -> tuple[Any, ...]:
-    """What results must agree on to stand in one table."""
+    """The fields that are equal for all results of one table."""
     return tuple(getattr(result.record, name) for name in TASK_FIELDS)
 
 

@@ -85,7 +85,7 @@ def _baseline_of(result: LoadedResult, results: Sequence[LoadedResult]) -> Loade
 
 
 def _labels(results: Sequence[LoadedResult]) -> list[str]:
-    """A name for each result, as short as tells it from the others."""
+    """The shortest unique name for each result."""
     candidates = [
         (
             ", ".join(filter(None, (record.method, record.variant))),

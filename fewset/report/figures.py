@@ -1,4 +1,4 @@
-"""Figures of results. Each function returns a `Figure` of its own; nothing touches pyplot's global state."""
+"""Figures of results. Each function returns a new `Figure`; none uses pyplot's global state."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from fewset.report.tables import text_of
 
 WIDTH = 8.0  # inches; at 150 dots an inch this is sharp across a page
 
-# Okabe and Ito's palette, told apart with any colour vision; without its yellow, which is lost on white.
+# Okabe and Ito's palette for any colour vision, without its yellow, which is hard to see on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D")  # the next one each time the colours are used up
 LINES = ("-", "--", ":", "-.")

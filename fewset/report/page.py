@@ -27,7 +27,7 @@ from fewset.tasks.scores import Difference
 
 
 class Adaptation(NamedTuple):
-    """What adaptation does in a run: its example tasks, and how many of all its tasks it helps and hurts."""
+    """The effect of adaptation in a run: example tasks, and how many of all tasks it helps and hurts."""
 
     label: str
     figure: str
@@ -76,7 +76,7 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
 
 
 def summary(comparisons: Sequence[Comparison]) -> list[str]:
-    """What the numbers say, in sentences."""
+    """The results in sentences."""
     return [sentence for item in comparisons for sentence in _sentences(item)]
 
 
@@ -114,7 +114,7 @@ def _sentences(item: Comparison) -> list[str]:
 
 
 def _credit(adds: Difference) -> str:
-    """What of it is due to the set, and not to what the adapter does to each item by itself."""
+    """The part of the gain that is due to the set, and not to the adapter on single items."""
     if not adds.excludes_zero:
         level = f"on sets of one it is level ({text_of(adds)} points)"
         return f"That the set adds anything cannot be shown: {level}."
@@ -123,7 +123,7 @@ def _credit(adds: Difference) -> str:
 
 
 def _size(difference: Difference) -> str:
-    """How large a difference is; the sentence says on which side it lies."""
+    """The size of a difference without its sign."""
     return f"{100 * abs(difference.mean):.2f} ± {100 * difference.ci95:.2f} points"
 
 

@@ -24,7 +24,7 @@ class Estimate(NamedTuple):
 
 
 Value = Score | Difference | Estimate | str | None
-"""What a cell of a table holds."""
+"""A cell of a table."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
         return item.difference
 
     def tasks(item: Comparison) -> Value:
-        """What the title cannot say for all."""
+        """The tasks of a row, where the title does not have them."""
         if not alike:
             return describe_tasks(item.result)
         return None if same_count else f"{item.result.record.tasks:,}"
@@ -111,7 +111,7 @@ def _score_table(setting: str, comparisons: Sequence[Comparison]) -> Table:
 
 
 def notes_table(comparisons: Sequence[Comparison]) -> Table | None:
-    """What the settings have to say beside their scores; None where they say nothing."""
+    """The notes of the settings; None where there are none."""
     rows = [
         (item.label, name, text) for item in comparisons for name, text in item.result.record.notes.items()
     ]

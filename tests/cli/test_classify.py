@@ -600,11 +600,6 @@ def test_photos_elsewhere_are_not_moved_away_through_a_link(classifier: Path, in
     assert tree(album) == []
 
 
-def test_a_photo_under_two_spellings_is_one(classifier: Path, inbox: Path) -> None:
-    succeed("predict", classifier, inbox, inbox.absolute(), "inbox/../inbox", "--csv", "a.csv")
-    assert len(read("a.csv")) == 11
-
-
 # Wrong input
 
 

@@ -142,12 +142,12 @@ def test_a_study_takes_released_models_of_the_same_recipe(made: Path) -> None:
     said: list[str] = []
     runner = StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN], echo=said.append)
     run = runner.make(PlannedRun("feat", 1))
-    assert said == ["released with fewset, not trained anew: strokes-feat"]
+    assert said == ["released with fewset: strokes-feat"]
     assert not (run / "metrics.jsonl").exists()
     same_score(made / "strokes-feat", run)
     runner.make(PlannedRun("protonet", 1))
     assert said[1:3] == [
-        "released with fewset, not trained anew: strokes-pretrain",
+        "released with fewset: strokes-pretrain",
         "train: strokes-protonet",
     ]
 
@@ -171,7 +171,7 @@ def test_a_study_goes_on_with_a_training_of_ones_own(made: Path) -> None:
 def test_recipes_of_ones_own_may_start_from_a_released_model(made: Path) -> None:
     shutil.copy(made / "strokes-feat" / "recipe.toml", "feat.toml")
     runner = StudyRunner(str(Path().resolve()), Path("runs"))
-    initial = runner._initial(PlannedRun("feat"))
+    initial = runner.resolve(PlannedRun("feat")).start
     assert runner.recipe(initial) == read_recipe(made / "strokes-pretrain" / "recipe.toml")
 
 

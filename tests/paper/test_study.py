@@ -28,15 +28,6 @@ def test_a_study_reads_back_as_it_was_written(tmp_path: Path) -> None:
         assert read_study(tmp_path / "study.json") == study
 
 
-def test_a_number_without_interval_is_null_in_the_file(tmp_path: Path) -> None:
-    study = make_study()
-    first = replace(study.numbers[0], result=replace(study.numbers[0].result, ci95=None))
-    study = replace(study, numbers=(first, *study.numbers[1:]))
-    write_study(study, tmp_path / "study.json")
-    assert json.loads((tmp_path / "study.json").read_text())["numbers"][0]["result"]["ci95"] is None
-    assert read_study(tmp_path / "study.json") == study
-
-
 def test_the_papers_numbers_stand_beside_ours_and_are_labelled() -> None:
     assert rows_of(make_study()) == [
         ["heads", "1-shot 5-way", "1-shot 5-way, paper", "5-shot 5-way", "5-shot 5-way, paper"],
@@ -115,15 +106,6 @@ def test_a_number_without_interval_is_shown_without() -> None:
     assert "nan" not in markdown_text(study_tables(study)[0])
 
 
-def test_different_numbers_of_tasks_and_commits_are_said() -> None:
-    study = make_study()
-    first = study.numbers[0]
-    other = replace(first, result=replace(first.result, tasks=2003, commit="f" * 40))
-    note = study_tables(replace(study, numbers=(other, *study.numbers[1:])))[0].notes[0]
-    assert "2,003 to 10,007 tasks each" in note
-    assert note.endswith("commit 0123456789 and ffffffffff.")
-
-
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[Path]]:
     """A study with curves, rendered twice."""
@@ -162,12 +144,6 @@ def test_every_file_is_written_and_the_csv_holds_every_number(
         assert f"]({picture})" in text
     for table in study_tables(study):
         assert markdown_text(table) in text
-
-
-def test_a_cited_number_is_a_number_in_the_csv(tmp_path: Path) -> None:
-    study = make_study(name="benchmark", rows=("SimpleShot",))
-    line, _ = csv.DictReader(io.StringIO(render_study(study, tmp_path)[1].read_text()))
-    assert (line["paper"], line["paper_ci95"], line["paper_cited"]) == ("49.69", "", "yes")
 
 
 def test_latex_escapes_whatever_a_name_holds(tmp_path: Path) -> None:

@@ -87,12 +87,6 @@ def test_a_column_without_numbers_of_the_paper_is_left_empty() -> None:
     assert [axes.axison for axes in figure.axes] == [True, True, True, False] * 2
 
 
-def test_more_rows_than_colours_are_told_apart() -> None:
-    axes = dots_figure(make_study(rows=tuple("abcdefghi"))).axes[0]
-    looks = [(line.get_marker(), line.get_color()) for line in axes.lines if line.get_marker() != "|"]
-    assert len(set(looks)) == 9
-
-
 def ways_study() -> Study:
     study = make_study(
         name="ways",
@@ -135,12 +129,6 @@ def test_lines_of_the_paper_have_axes_of_their_own() -> None:
     assert [label.get_text() for label in paper.get_xticklabels()] == list(shots)
 
 
-def test_a_line_has_a_gap_where_a_number_is_missing() -> None:
-    study = ways_study()
-    axes = lines_figure(replace(study, numbers=study.numbers[:1] + study.numbers[2:])).axes[0]
-    np.testing.assert_allclose(line_of(axes, 0)[1], [50, np.nan, 52])
-
-
 def test_the_curve_is_in_the_order_of_the_constants_and_marks_the_chosen_one() -> None:
     figure = curve_figure(generalised_study())
     for axes in figure.axes:
@@ -153,20 +141,6 @@ def test_the_curve_is_in_the_order_of_the_constants_and_marks_the_chosen_one() -
         assert legend is not None
         labels = [text.get_text() for text in legend.get_texts()]
         assert labels == ["ProtoNet, area 0.290", "FEAT, area 0.290"]
-
-
-def test_a_longer_curve_in_a_later_panel_is_in_view() -> None:
-    study = generalised_study()
-    other = {"unseen": [0.95, 0.3, 0.0]}
-    cells = [
-        replace(cell, result=replace(cell.result, fields={"curve": cell.result.fields["curve"] | other}))
-        if cell.panel == study.panels[-1]
-        else cell
-        for cell in study.numbers
-    ]
-    for axes in curve_figure(replace(study, numbers=tuple(cells))).axes:
-        assert axes.get_xlim()[0] == axes.get_ylim()[0] == 0
-        assert axes.get_xlim()[1] > 95
 
 
 def test_a_broken_curve_is_refused() -> None:

@@ -110,11 +110,6 @@ def test_accuracies_and_differences_stand_where_the_numbers_are(comparisons: lis
     )
 
 
-def test_one_result_has_no_panel_of_differences(make_run: MakeRun) -> None:
-    figure = accuracy_figure(compare_results(load_results([make_run()])))
-    assert len(figure.axes) == 1
-
-
 def test_curves_hold_every_epoch_and_mark_the_kept_one(comparisons: list[Comparison]) -> None:
     figure = training_figure(comparisons)
     assert figure is not None

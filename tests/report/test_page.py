@@ -149,16 +149,6 @@ def test_a_bad_run_leaves_no_report(make_run: MakeRun, tmp_path: Path) -> None:
     assert not (tmp_path / "report").exists()
 
 
-def test_a_run_that_was_not_trained_here_has_a_page(make_run: MakeRun, tmp_path: Path) -> None:
-    run = make_run()
-    (run / "metrics.jsonl").unlink()
-    (run / "recipe.toml").unlink()
-    page = Page(build_report([run], tmp_path / "report"))
-    assert len(page.references) == 1
-    assert "Training" not in page.text
-    assert not (tmp_path / "report" / "training.png").exists()
-
-
 def test_a_single_task_has_no_interval_but_a_page(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run(values=per_task(0, tasks=2))
     np.save(run / "per_task.npy", np.array([0.5], dtype=np.float32))

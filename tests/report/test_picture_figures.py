@@ -43,15 +43,6 @@ def test_every_image_stands_once_and_in_its_class(task: PicturedTask) -> None:
     assert lefts[:, SHOT:].min() > lefts[:, :SHOT].max() + 1
 
 
-def test_no_two_images_overlap(task: PicturedTask) -> None:
-    (axes,) = figure_of(task).axes
-    boxes = [image.get_extent() for image in axes.images]
-    for place, (left, right, bottom, top) in enumerate(boxes):
-        for other in boxes[place + 1 :]:
-            apart = right <= other[0] or other[1] <= left or bottom <= other[3] or other[2] <= top
-            assert apart
-
-
 def test_frames_and_marks_say_what_is_right(task: PicturedTask) -> None:
     (axes,) = figure_of(task).axes
     frames = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
