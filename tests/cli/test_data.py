@@ -101,9 +101,3 @@ def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert open_set("photos").images.shape[1] == 92
 
 
-def test_several_sets_become_one(tmp_path: Path) -> None:
-    for name in ("birds", "pets"):
-        succeed("data", "import", "folder", photos(tmp_path / name), "--size", 16)
-    succeed("data", "import", "sets", "birds+pets", "--name", "both")
-    assert open_set("both").domain_names == ("birds", "pets")
-    assert "--size" in fail("data", "import", "sets", "birds+pets", "--size", 16)

@@ -14,10 +14,9 @@ from fewset.experiments.recipes import (
 from tests.helpers.command_line import fail, succeed
 
 
-def test_all_recipes_are_listed_by_directory_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_all_recipes_are_listed_by_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     *lines, where = succeed("recipes").splitlines()
-    assert max(map(len, lines)) == 80
     assert where == f"in {recipes_directory()}"
     listed, directory = {}, ""
     for row in (line for line in lines if line.startswith("│")):

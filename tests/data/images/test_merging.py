@@ -98,5 +98,5 @@ def test_two_domains_of_one_name_are_told() -> None:
 
 
 def test_the_command() -> None:
-    assert "birds" in fewset("data", "merge", "birds", "pets", "--name", "both").stdout
+    assert "birds" in fewset("data", "import", "sets", "birds+pets", "--name", "both").stdout
     assert open_set("both").manifest["items"] == 2512
