@@ -99,5 +99,3 @@ def test_a_set_from_elsewhere_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert open_set("photos").images.shape[1] == 20
     succeed("data", "import", "folder", other, "--force")
     assert open_set("photos").images.shape[1] == 92
-
-
