@@ -32,7 +32,7 @@ from fewset.experiments.build import build_model
 from fewset.experiments.config import Options
 from fewset.experiments.result import command_line
 from fewset.io.files import write_json
-from fewset.io.inside import inside
+from fewset.io.paths import inside
 from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel
 from fewset.tasks.scores import Score

@@ -10,7 +10,7 @@ from jaxtyping import Float32
 
 from fewset.core.errors import UserError
 from fewset.io.files import replacing, write_json
-from fewset.io.records import read_record
+from fewset.io.reading import read_record
 
 _FORMAT = 1
 FILE, PER_TASK, TIMES = "methods.json", "per_task.npz", "times.json"

@@ -24,7 +24,7 @@ from fewset import __version__
 from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
 from fewset.compute import distributed
 from fewset.core.errors import UserError
-from fewset.io.refusals import as_user_error
+from fewset.io.os_errors import as_user_error
 
 # The panels of the help from top to bottom, and the files that come first in each; others follow by name.
 _PANELS: dict[str, tuple[str, ...]] = {

@@ -45,7 +45,7 @@ def weights() -> None:
     from fewset.experiments.recipes import read_recipe
     from fewset.experiments.run_directory import RECIPE, WEIGHTS
     from fewset.experiments.weights import released_models
-    from fewset.io.packaged import packaged_directory
+    from fewset.io.paths import packaged_directory
 
     table, place = make_table("name", "method", "trained on", "size"), ""
     for name, model in released_models().items():

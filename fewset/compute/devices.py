@@ -1,4 +1,4 @@
-"""Where and how exactly to compute: the device, and the precision of the backbone while training."""
+"""The device, and the precision of the backbone in training."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from fewset.core.parsing import whole_number
 
 Precision = Literal["float32", "bfloat16"]
 
-# What training does in bfloat16, small: a convolution, a matrix product, and back.
+# Training in bfloat16, small: a convolution, a matrix product, and their gradients.
 _PROBE = """
 import torch
 convolution, linear = torch.nn.Conv2d(64, 64, 3), torch.nn.Linear(64, 64)
@@ -28,7 +28,7 @@ total.backward()
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device of that name; "auto" is a GPU where there is one. Each process of a machine has its own."""
+    """The device of that name; "auto" is a GPU if there is one. Each process of a machine has its own."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     kind, colon, number = name.partition(":")
@@ -42,11 +42,11 @@ def pick_device(name: str = "auto") -> torch.device:
             f"--device {name} is one GPU, but there are {world_size()} processes; with --device cuda "
             "each takes its own"
         )
-    there, wanted = torch.cuda.device_count(), local_rank() if asked is None else asked
-    if wanted >= there:
+    count, wanted = torch.cuda.device_count(), local_rank() if asked is None else asked
+    if wanted >= count:
         raise UserError(
-            f"--device {name} needs GPU number {wanted}, but torch finds {there} here; "
-            "take another (see nvidia-smi), start fewer processes, or compute with --device cpu"
+            f"--device {name} needs GPU {wanted}, but torch finds {count} here; take another "
+            "(see nvidia-smi), start fewer processes, or compute with --device cpu"
         )
     device = torch.device("cuda", wanted)
     torch.cuda.set_device(device)
@@ -54,19 +54,19 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """What a reader of a record calls the device: "cpu", or the name of the GPU."""
+    """The name of the device in records: "cpu", or the name of the GPU."""
     return device.type if device.type == "cpu" else torch.cuda.get_device_name(device)
 
 
 def send(values: Shaped[Tensor, "*any"], device: torch.device) -> Shaped[Tensor, "*any"]:
-    """To the device; to a GPU through pinned memory, so that nothing waits for the copy."""
+    """The values on the device; to a GPU through pinned memory, without waiting for the copy."""
     if device.type == "cuda":
         values = values.pin_memory()
     return values.to(device, non_blocking=True)
 
 
 def usable_precision(wanted: Precision, device: torch.device) -> tuple[Precision, str]:
-    """The precision that all processes can compute in, and what to tell the user if it is another one."""
+    """The precision that all processes can use, and a message for the user if it is another one."""
     if wanted == "float32":
         return wanted, ""
     problem = next(filter(None, all_gather(_problem(device))), "")
@@ -81,10 +81,9 @@ def _problem(device: torch.device) -> str:
 
 @cache
 def _probe() -> str:
-    """What is wrong with bfloat16 on this CPU, if anything.
+    """The problem with bfloat16 on this CPU, if any, found in another process.
 
-    Some machines advertise instructions for it (AMX) that the system traps: the process is ended by a
-    signal. So it is tried in another process.
+    Some machines advertise instructions for it (AMX) that the system traps: a signal ends the process.
     """
     code = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False).returncode
     if not code:

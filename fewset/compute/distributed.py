@@ -1,10 +1,7 @@
-"""Several processes that work as one: those that `torchrun` starts, on one machine or on many.
+"""Several processes that work as one, started by `torchrun` on one machine or on many.
 
-Only `session` knows of torchrun. Without it there is one process, and everything else here does next to
-nothing. The first process ("main") is the one that prints and writes files.
-
-The processes meet at every training step and after every chunk of an evaluation. So one that has died, hangs
-or cannot be reached is noticed within `TIMEOUT`, which is that of the process group.
+The first process ("main") prints and writes files. The processes meet at every training step and after every
+chunk of an evaluation, so one that has died, hangs or cannot be reached is noticed within `TIMEOUT`.
 """
 
 import os
@@ -23,7 +20,7 @@ import numpy as np
 
 from fewset.compute.machine import tune, usable_cores
 from fewset.core.errors import UserError
-from fewset.io.refusals import as_user_error
+from fewset.io.os_errors import as_user_error
 
 if TYPE_CHECKING:  # torch is imported when it is needed: the help of the command line is quick
     from torch import Tensor
@@ -36,7 +33,7 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 class LostProcess(Exception):  # noqa: N818
-    """Another process of this run has ended or does not answer, so that this one cannot go on."""
+    """Another process of this run has ended or does not answer."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
@@ -56,22 +53,22 @@ _processes = _Processes()
 
 
 def rank() -> int:
-    """The number of this process."""
+    """The index of this process."""
     return _processes.rank
 
 
 def world_size() -> int:
-    """How many processes there are, on all machines."""
+    """The number of processes, on all machines."""
     return _processes.world
 
 
 def local_rank() -> int:
-    """The number of this process on its machine."""
+    """The index of this process on its machine."""
     return _processes.local_rank
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one that prints and writes files."""
+    """Whether this process prints and writes files."""
     return rank() == 0
 
 
@@ -93,11 +90,11 @@ def session() -> Iterator[None]:
     import torch
     import torch.distributed as dist
 
-    good = False  # whether this process ends as it should
+    good = False  # whether this process ends without an error
     try:
         with ExitStack() as stack:
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-            with _talking():
+            with _collective():
                 dist.init_process_group(backend, timeout=TIMEOUT)
             if not is_main_process():
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))  # noqa: PTH123
@@ -122,9 +119,9 @@ def _end_at_sigterm() -> None:
 
 
 def _threads() -> int:
-    """An equal part of this machine's cores, unless the user has said otherwise.
+    """An equal part of this machine's cores, unless the user has set OMP_NUM_THREADS.
 
-    torchrun sets OMP_NUM_THREADS to 1 where it is not set, so a 1 is taken for torchrun's.
+    torchrun sets it to 1 where it is not set, so a 1 is taken for torchrun's.
     """
     given = int(os.environ.get("OMP_NUM_THREADS", 1))
     if given != 1:
@@ -132,30 +129,26 @@ def _threads() -> int:
     return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
 
 
+# Collective operations: all processes must call them, in the same order.
+
+
 @contextmanager
-def _talking() -> Iterator[None]:
+def _collective() -> Iterator[Any]:
+    """The module `torch.distributed`; its errors mean that a process is lost."""
+    import torch.distributed as dist
+
     try:
-        yield
+        yield dist
     except RuntimeError as error:
-        raise LostProcess(
-            f"another process has ended or does not answer ({_first_sentence(error)})"
-        ) from error
-
-
-def _first_sentence(error: Exception) -> str:
-    """What an error of torch says, without the place in the source."""
-    return re.sub(r"^\[\S+:\d+\] ", "", str(error)).partition("\n")[0].partition(". ")[0]
-
-
-# Working together. Each of these must be called by all processes, in the same order.
+        # Without the place in the source of torch.
+        said = re.sub(r"^\[\S+:\d+\] ", "", str(error)).partition("\n")[0].partition(". ")[0]
+        raise LostProcess(f"another process has ended or does not answer ({said})") from error
 
 
 def on_main_process(function: Callable[[], _T]) -> _T:
-    """Call `function` in the first process alone; all wait for it, and return or raise what it does."""
+    """Call `function` in the first process only; all processes return its result, or raise its error."""
     if world_size() == 1:
         return function()
-    import torch.distributed as dist
-
     outcome: list[Any] = [None, None]
     if is_main_process():
         try:
@@ -164,7 +157,7 @@ def on_main_process(function: Callable[[], _T]) -> _T:
             outcome[1] = error if isinstance(error, UserError) else as_user_error(error)
             if outcome[1] is None:  # a defect, which keeps its traceback
                 raise
-    with _talking():
+    with _collective() as dist:
         dist.broadcast_object_list(outcome, src=0)
     if outcome[1] is not None:
         raise outcome[1]
@@ -176,10 +169,8 @@ def all_gather(value: _T) -> list[_T]:
     """The value of each process."""
     if world_size() == 1:
         return [value]
-    import torch.distributed as dist
-
     values: list[Any] = [None] * world_size()
-    with _talking():
+    with _collective() as dist:
         dist.all_gather_object(values, value)
     return values
 
@@ -189,10 +180,9 @@ def average_(tensors: Sequence["Tensor"]) -> None:
     if world_size() == 1:
         return
     import torch
-    import torch.distributed as dist
 
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    with _talking():
+    with _collective() as dist:
         dist.all_reduce(flat)
     means = torch.split(flat / world_size(), [tensor.numel() for tensor in tensors])
     for tensor, mean in zip(tensors, means, strict=True):
@@ -201,60 +191,49 @@ def average_(tensors: Sequence["Tensor"]) -> None:
 
 def broadcast_(tensors: Iterable["Tensor"]) -> None:
     """Give every process the values of the first."""
-    if world_size() == 1:
-        return
-    import torch.distributed as dist
-
-    with _talking():
-        for tensor in tensors:
-            dist.broadcast(tensor, src=0)
+    if world_size() > 1:
+        with _collective() as dist:
+            for tensor in tensors:
+                dist.broadcast(tensor, src=0)
 
 
-# A long list of items, of which each process does a part, in whole chunks. The chunks do not depend on the
-# number of processes, so neither do the results, to the bit: a product of matrices may round differently in
-# another batch.
+# A list of items, of which each process does a part, in whole chunks. The chunks do not depend on the number
+# of processes, so the results do not either, to the bit: matrix products may round differently in another
+# batch.
 
 
 def shard(total: int, chunk: int) -> tuple[int, int]:
-    """The first and last (excluded) of the items that are this process's work, in whole chunks."""
+    """The first and last (excluded) item of this process, in whole chunks."""
     return _shares(total, chunk)[min(rank(), _workers(total, chunk) - 1)]
 
 
 def own_chunks(total: int, chunk: int) -> Iterator[tuple[int, int]]:
     """The first and last (excluded) item of each chunk of this process's `shard`.
 
-    After each chunk the process waits for the others, so that none of them is behind by more than a chunk.
+    After each chunk the process waits for the others, so that none is behind by more than a chunk.
     """
     begin, end = shard(total, chunk)
     rounds = max(-(-(last - first) // chunk) for first, last in _shares(total, chunk))
     for first in range(begin, begin + rounds * chunk, chunk):
         if first < end:
             yield first, min(first + chunk, end)
-        _meet()
-
-
-def _meet() -> None:
-    if world_size() > 1:
-        import torch
-
-        average_([torch.zeros(1)])
+        all_gather(None)
 
 
 def all_gather_shards_(results: "np.ndarray | Tensor", chunk: int) -> None:
-    """Fill in what the other processes have computed of their `shard`, along the first axis, in place."""
+    """Fill in the `shard` of every other process, along the first axis, in place."""
     if world_size() == 1:
         return
     import torch
-    import torch.distributed as dist
 
     whole = torch.from_numpy(results) if isinstance(results, np.ndarray) else results
-    with _talking():
+    with _collective() as dist:
         for source, (begin, end) in enumerate(_shares(len(whole), chunk)):
             dist.broadcast(whole[begin:end], src=source)
 
 
 def all_gather_rows(mine: "Tensor", total: int, chunk: int) -> "Tensor":
-    """All rows of a table of which each process has computed its `shard`."""
+    """All rows of a table, of which each process has computed its `shard`."""
     if world_size() == 1:
         return mine
     begin, end = shard(total, chunk)
@@ -265,11 +244,11 @@ def all_gather_rows(mine: "Tensor", total: int, chunk: int) -> "Tensor":
 
 
 def _workers(total: int, chunk: int) -> int:
-    """Where there are fewer chunks than processes, those without one do the last again."""
+    """The number of processes with a chunk of their own; the others do the last chunk again."""
     return max(1, min(world_size(), -(-total // chunk)))
 
 
 def _shares(total: int, chunk: int) -> list[tuple[int, int]]:
     chunks, workers = -(-total // chunk), _workers(total, chunk)
-    bounds = [min(total, chunk * (chunks * number // workers)) for number in range(workers + 1)]
+    bounds = [min(total, chunk * (chunks * worker // workers)) for worker in range(workers + 1)]
     return list(pairwise(bounds))

@@ -1,7 +1,6 @@
 """Process-wide settings for speed on a CPU, and a description of the machine for result files.
 
-`tune()` is called by the command line at start; library users call it themselves when they want it.
-Set `FEWSET_TUNE=0` to leave the process as it is, `OMP_NUM_THREADS` to choose the number of threads.
+The command line calls `tune()` at its start; library users call it themselves. `FEWSET_TUNE=0` turns it off.
 """
 
 import ctypes
@@ -16,17 +15,16 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def tune() -> None:
-    """Keep freed memory in the process, flush denormal numbers to zero, let idle threads sleep soon.
+    """Keep freed memory in the process, flush denormal values to zero, let idle threads sleep soon.
 
-    By default glibc gives large freed buffers back to the system, and the page faults of getting them
-    anew dominate a convolutional training step. Weights trained with weight decay hold denormal
-    numbers, which make convolutions up to a hundred times slower. OpenMP's threads spin while they wait for
-    each other, which takes the processor from the one they wait for as soon as anything else runs beside;
-    how long they spin is read when torch is first imported, so call this before that.
+    - By default glibc returns large freed buffers to the system, and the page faults of getting them again
+      dominate a convolutional training step.
+    - Weights trained with weight decay hold denormal values, which make convolutions up to a hundred times
+      slower.
+    - OpenMP's threads spin while they wait, which slows all threads as soon as another program runs. Torch
+      reads the time when it is first imported, so call `tune` before.
 
-    Torch computes with as many threads as `OMP_NUM_THREADS` says, else with one for each core that this
-    process may use: a second thread on a core brings nothing to convolutions, and more threads than the
-    process is given time for wait for each other.
+    Torch computes with `OMP_NUM_THREADS` threads, else with one for each core that this process may use.
     """
     if os.environ.get("FEWSET_TUNE", "1") == "0":
         return
@@ -45,7 +43,7 @@ def tune() -> None:
 
 
 def usable_cores() -> int:
-    """Physical cores on which this process may run, at most as many as its share of processor time fills."""
+    """Physical cores that this process may use, at most its share of processor time."""
     if sys.platform != "linux":
         return os.cpu_count() or 1
     allowed = os.sched_getaffinity(0)
@@ -55,7 +53,7 @@ def usable_cores() -> int:
 
 
 def _processor_share(control: Path) -> float:
-    """How many processors' time the control group of this process is given (version 2, then 1)."""
+    """The limit of this process's control group (version 2, then 1), in processors."""
     for quota, period in (("cpu.max", None), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         if not (control / quota).exists():
             continue
@@ -68,9 +66,9 @@ def _processor_share(control: Path) -> float:
 
 
 def peak_memory(process: int | None = None) -> int:
-    """The most bytes that this process, or on Linux another one by its id, has had in memory at once.
+    """The peak memory in bytes of this process, or on Linux of another one by its id.
 
-    On Linux from /proc: `ru_maxrss` would count what the parent had when it started this process.
+    On Linux from /proc: `ru_maxrss` would count the memory of the parent when it started this process.
     """
     status = Path("/proc") / str(process or "self") / "status"
     if status.exists():
@@ -83,7 +81,7 @@ def peak_memory(process: int | None = None) -> int:
 
 
 def describe() -> dict[str, str | int]:
-    """Versions, processor and commit: what a result file needs to be understood later."""
+    """Versions, processor and commit, for result files."""
     import torch
 
     return {
@@ -102,8 +100,8 @@ def describe() -> dict[str, str | int]:
 def commit(file: Path = Path(__file__)) -> str:
     """The commit of the source tree that this package runs from, or "unknown" for an installed wheel.
 
-    `file` is that of this module in the tree. It must be one that the tree's repository keeps: a wheel may
-    have been installed into the working tree of another one.
+    The repository must track `file`, this module: a wheel may be installed into the working tree of another
+    one.
     """
     file = file.resolve()
     tree = file.parents[2]

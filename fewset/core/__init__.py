@@ -1,1 +1,1 @@
-"""What every room uses: errors, the registry of members, parsing, progress."""
+"""The base of all rooms: errors, the registry of members, parsing, random streams, progress."""

@@ -1,4 +1,4 @@
-"""The one exception that means "the user can mend this"."""
+"""The one exception that means "the user can fix this"."""
 
 from collections.abc import Collection, Iterable
 
@@ -8,13 +8,13 @@ _LISTED = 8  # names in an error
 class UserError(ValueError):
     """Bad input from outside: what was got, what was expected, and the remedy.
 
-    A `ValueError`, so that library users catch what they expect. The command line prints it on one
-    line and exits with code 2; every other exception is a defect of fewset and keeps its traceback.
+    The command line prints it on one line and exits with code 2; every other exception is a defect of fewset
+    and keeps its traceback.
     """
 
 
 def unknown_name(what: str, got: object, names: Iterable[object]) -> UserError:
-    """An error for a name that is not among the known ones; suggests the closest, and lists all if few."""
+    """An error for an unknown name: it suggests the closest one, and lists all if they are few."""
     from difflib import get_close_matches
 
     options = sorted(map(str, names))
@@ -26,6 +26,6 @@ def unknown_name(what: str, got: object, names: Iterable[object]) -> UserError:
 
 
 def refuse_unknown(what: str, got: object, names: Collection[object]) -> None:
-    """Raise `unknown_name` for a name that is not among these."""
+    """Raise `unknown_name` unless the name is among these."""
     if got not in names:
         raise unknown_name(what, got, names)

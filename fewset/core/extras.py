@@ -1,4 +1,4 @@
-"""Libraries that only some users need: imported where they are used, asked for by the name of an extra."""
+"""Libraries that only some users need, imported where they are used."""
 
 import os
 from importlib import import_module
@@ -6,12 +6,12 @@ from typing import Any
 
 from fewset.core.errors import UserError
 
-# Else onnxruntime writes a number of the machine into the user's cache, and reports to its makers.
+# Else onnxruntime stores an id of the machine in the user's cache, and reports to its makers.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """The module, or an error that names what to install: `pip install 'fewset[EXTRA]'`."""
+    """The module, or an error that names the extra to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -21,7 +21,7 @@ def import_extra(module: str, extra: str) -> Any:
 
 
 def imports(*modules: str) -> bool:
-    """Whether all of these are installed, and import."""
+    """Whether all of these modules can be imported."""
     try:
         for module in modules:
             import_module(module)

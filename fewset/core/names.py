@@ -1,24 +1,22 @@
-"""Names that come from files or from users and become part of a path."""
+"""Names from files or users that become part of a path."""
 
 from fewset.core.errors import UserError
 
 LONGEST = 200
-"""Bytes of a name: what is written beside it has a longer one, and no system takes more than 255."""
+"""Bytes of a name: temporary files beside it have longer ones, and most systems take 255."""
 
 _SEPARATORS = frozenset('/\\:*?"<>|')
-# Names of devices on Windows, whatever ending they have.
-_RESERVED = {
-    *("con", "prn", "aux", "nul"),
-    *(f"{device}{number}" for device in ("com", "lpt") for number in range(10)),
+_DEVICES = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{port}{number}" for port in ("com", "lpt") for number in range(10)),
 }
 
 
 def plain_name(name: str, what: str) -> str:
-    """The name, if it is that of one file or folder on every system; else an error that says `what` it is.
-
-    Refused are separators, "..", hidden names, drive letters, control characters, names of devices, and names
-    that are too long.
-    """
+    """The name, if every system can have a file of this name; else an error that says `what` it is."""
     problem = _problem(name)
     if problem:
         raise UserError(
@@ -29,7 +27,7 @@ def plain_name(name: str, what: str) -> str:
 
 
 def one_line(name: str) -> str:
-    """A name as it can be shown on one line: what cannot be printed is a question mark."""
+    """A name as it can be shown on one line, with "?" for letters that cannot be printed."""
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
@@ -39,18 +37,18 @@ def shortened(name: str, longest: int = LONGEST) -> str:
 
 
 def _problem(name: str) -> str:
-    """Why this cannot be the name of a file or folder; empty where it can."""
-    strange = sorted(_SEPARATORS & set(name))
+    """Why this cannot be the name of a file or folder; empty if it can."""
+    separators = sorted(_SEPARATORS & set(name))
     if not name:
-        return "is no name at all"
-    if strange:
-        return f"has {' and '.join(map(repr, strange))} in it"
+        return "is empty"
+    if separators:
+        return f"has {' and '.join(map(repr, separators))} in it"
     if not name.isprintable():
         return "has characters that cannot be printed"
     if len(name.encode()) > LONGEST:
         return f"is longer than {LONGEST} bytes"
     if name.startswith(".") or name != name.strip(" ") or name.endswith("."):
-        return "begins with '.' or ' ', or ends with them"
-    if name.partition(".")[0].strip().lower() in _RESERVED:
+        return "begins or ends with '.' or ' '"
+    if name.partition(".")[0].strip().lower() in _DEVICES:
         return "is the name of a device on Windows"
     return ""

@@ -1,14 +1,10 @@
 """Dataclasses from tables of plain values (TOML, JSON): every key known, every value of the right type.
 
-Recipes, results, studies and the options of protocols are all read here, so that they are refused alike: with
-the key, what it is, and what was expected. A dataclass whose keys were once called otherwise says so in
-`renamed`, a class variable from old to new names; the old ones still work, with a warning. One that has got
-keys since files of it were written names them in `later`, so that digests of those files stay as they are.
+An error names the key, its value and the expected type. The class variable `later` of a dataclass lists keys
+that were added after files of it were written: at their defaults they are left out of digests (`lasting`).
 """
 
-import sys
 import types
-import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from math import isfinite
@@ -20,16 +16,15 @@ from fewset.core.names import shortened
 _Config = TypeVar("_Config")
 
 _MISMATCH = object()
-_LARGEST = int(sys.float_info.max)
+_LARGEST = 1e308  # the next power of ten is no float
 _DIGITS = 100  # Python itself converts no more than some thousand
 
 
 def parse(kind: type[_Config], table: object, where: str = "", what: str = "recipe") -> _Config:
-    """A dataclass from a table of plain values; `where` names the table, `what` the whole that it is in."""
+    """A dataclass from a table of plain values; errors call the table `where`, and its file `what`."""
     if not isinstance(table, Mapping):
         raise UserError(f"the {what} is {shortened(repr(table))}, expected a table")
     hints = _hints(kind)
-    table = _with_new_names(kind, table, where, what)
     for key in table:
         refuse_unknown(f"{what} key", where + key, [where + name for name in hints])
     for item in fields(kind):  # type: ignore[arg-type]
@@ -39,7 +34,7 @@ def parse(kind: type[_Config], table: object, where: str = "", what: str = "reci
 
 
 def parse_value(kind: Any, value: Any, where: str, what: str = "recipe") -> Any:
-    """A value as its annotation wants it, or an error."""
+    """The value, converted to its annotation, or an error."""
     found = _value(kind, value, where, what)
     if found is _MISMATCH:
         if get_origin(kind) is Literal:
@@ -51,7 +46,7 @@ def parse_value(kind: Any, value: Any, where: str, what: str = "recipe") -> Any:
 
 
 def parse_words(kind: Any, text: str, where: str) -> Any:
-    """A value that was given as a word of the command line."""
+    """A value from a word of the command line."""
     if get_origin(kind) is tuple:
         return tuple(parse_words(get_args(kind)[0], word.strip(), where) for word in text.split(","))
     for read in (str, int, float):
@@ -66,17 +61,17 @@ def parse_words(kind: Any, text: str, where: str) -> Any:
 
 
 def whole_number(word: str) -> int | None:
-    """The number that a word of digits is, None for any other word, and for one that is absurdly long."""
+    """The integer of a word of at most 100 digits, None for any other word."""
     return int(word) if word.isdecimal() and len(word) <= _DIGITS else None
 
 
 def plain(config: Any) -> Any:
-    """A dataclass as a table of plain values, without what is None; `parse` reads it."""
+    """A dataclass as a table of plain values without None; `parse` reads it."""
     return _without_none(asdict(config))
 
 
 def lasting(config: Any) -> Any:
-    """As `plain`, without the keys in `later` that have their defaults: what a digest is made of."""
+    """The table for digests: `plain`, without the keys in `later` that have their defaults."""
     return _without_none(_without_later(config))
 
 
@@ -113,17 +108,6 @@ def _hints(kind: type) -> dict[str, Any]:
     return {name: hint for name, hint in get_type_hints(kind).items() if name in names}
 
 
-def _with_new_names(kind: type, table: Mapping[str, Any], where: str, what: str) -> Mapping[str, Any]:
-    renamed: Mapping[str, str] = getattr(kind, "renamed", {})
-    for old, new in renamed.items():
-        if old in table:
-            if new in table:
-                raise UserError(f"the {what} has both {where + old!r} and {where + new!r}, its new name")
-            warnings.warn(f"{where}{old} is now called {where}{new}", FutureWarning, stacklevel=2)
-            table = {renamed.get(key, key): value for key, value in table.items()}
-    return table
-
-
 def _value(kind: Any, value: Any, where: str, what: str) -> Any:
     """The value, converted where that loses nothing, or `_MISMATCH`."""
     origin, arguments = get_origin(kind), get_args(kind)
@@ -151,7 +135,7 @@ def _value(kind: Any, value: Any, where: str, what: str) -> Any:
         return float(value) if abs(value) <= _LARGEST else _MISMATCH
     if kind is types.NoneType:
         return None if value is None else _MISMATCH
-    if isinstance(kind, type) and type(value) is kind:  # not isinstance: true is no number
+    if isinstance(kind, type) and type(value) is kind:  # not isinstance: true is no integer
         return _MISMATCH if isinstance(value, float) and not isfinite(value) else value
     return _MISMATCH
 

@@ -1,4 +1,4 @@
-"""Progress bars: shown on a terminal, silent elsewhere, and in all processes of torchrun but the first."""
+"""Progress bars: on a terminal only, and in the first process of torchrun only."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Iterator[Callable[..., None]]:
-    """A bar for `total` units of work; call what it yields as units are done.
+    """A bar for `total` units of work; it yields a function to call after each unit, `advance(by, note)`.
 
-    `done` units count as done before the start (a resumed run), `note` is shown behind the bar.
+    A resumed run has `done` units before the start.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

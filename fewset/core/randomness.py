@@ -17,7 +17,7 @@ _LAST_SHIFT = np.uint64(31)
 
 
 class Stream(IntEnum):
-    """What random numbers are for: the last part of a seed that `mix` makes.
+    """The use of random numbers: the last part of a seed that `mix` makes.
 
     Released results depend on these values: add new ones, never change one.
     """

@@ -1,8 +1,7 @@
 """Members of a kind by name: adapters, heads, backbones, encoders, protocols and importers alike.
 
-Each kind has one `Registry`, in the `__init__` of the package that its own members lie in. They are imported
-when the first name is looked up, and so are the installed packages that say in the entry-point group
-`fewset.plugins` that they bring members. A file of one's own is loaded with `fewset.experiments.plugins`.
+Each kind has one `Registry`, in the `__init__` of the package of its members. The first lookup imports them,
+and the installed packages in the entry-point group `fewset.plugins`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,9 +20,9 @@ _LOCK = RLock()  # one for all registries: members of one kind look up those of 
 
 
 class Registry(Mapping[str, Member]):
-    """The members of one kind, by name; looking up another name raises a `UserError` that suggests one."""
+    """The members of one kind, by name; an unknown name raises a `UserError` that suggests another."""
 
-    kinds: "dict[str, Registry[Any]]" = {}  # noqa: RUF012 - one for the whole program, which is the point
+    kinds: "dict[str, Registry[Any]]" = {}  # noqa: RUF012 - one for the whole program
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind, self.package = kind, package
@@ -32,7 +31,7 @@ class Registry(Mapping[str, Member]):
         Registry.kinds[kind] = self
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
-        """Decorator: make a class or function known under `name`, which must be free."""
+        """A decorator that registers a class or function under `name`, which must be free."""
 
         def decorate(member: Registered) -> Registered:
             if name in self._members:
@@ -63,7 +62,7 @@ class Registry(Mapping[str, Member]):
         return len(self._members)
 
     def load(self) -> None:
-        """Import the members of the package and those that installed packages bring; does nothing again."""
+        """Import the members of the package and of installed packages, once."""
         if self._loaded:
             return
         with _LOCK:  # other threads wait until all members are there
@@ -80,13 +79,13 @@ class Registry(Mapping[str, Member]):
 
 
 def _place(member: object) -> str:
-    """Where a class or function stands; another member says it itself."""
+    """The place of a class or function in the source; other members describe themselves."""
     name = getattr(member, "__qualname__", None)
     return f"{member.__module__}.{name}" if name else str(member)
 
 
 def plugin_error(what: str, error: Exception, remedy: str) -> UserError:
-    """An error, on one line, for somebody else's code that could not be loaded."""
+    """An error, on one line, for code of others that could not be loaded."""
     said = " ".join(str(error).split())
     return UserError(f"{what} cannot be loaded ({type(error).__name__}: {said}); {remedy}")
 
@@ -95,15 +94,15 @@ _loaded_entries: set[metadata.EntryPoint] = set()
 
 
 def _load_installed() -> None:
-    """Import what installed packages name in the entry-point group, each once."""
+    """Import the modules that installed packages name in the entry-point group, each once."""
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         if entry in _loaded_entries:
             continue
         _loaded_entries.add(entry)
         try:
             entry.load()
-        except Exception as error:  # somebody else's code may raise anything
+        except Exception as error:  # code of others may raise anything
             _loaded_entries.discard(entry)
             package = entry.dist.name if entry.dist else entry.module
             what = f"the plugin {entry.name!r} ({entry.value}) of the installed package {package!r}"
-            raise plugin_error(what, error, f"mend it, or `pip uninstall {package}`") from error
+            raise plugin_error(what, error, f"fix it, or `pip uninstall {package}`") from error

@@ -23,8 +23,7 @@ from fewset import __version__
 from fewset.core.errors import UserError, unknown_name
 from fewset.core.names import plain_name, shortened
 from fewset.core.parsing import parse
-from fewset.io.files import file_digest, write_json
-from fewset.io.partial import clear_all
+from fewset.io.files import clear_all, file_digest, write_json
 from fewset.io.paths import recorded_path, user_path
 from fewset.io.reading import read_json
 

@@ -1,9 +1,9 @@
 """Encoders: photographs in, rows of features out. One file each, `@register_encoder("name")`.
 
-The contract: what is registered is called with a device, `make(device)`, and gives an encoder, which maps a
-sequence of Pillow images (upright, of any mode and size) to a float32 array (n, `dim`), in their order, a few
-images in memory at a time. Preprocessing belongs to the encoder, as it belongs to the weights. A name
-that ends in a colon is a family and takes what comes after: `hf:DIRECTORY` is `make("DIRECTORY", device)`.
+The contract: fewset calls the registered function or class with a device, `make(device)`, and gets an
+encoder, which maps a sequence of Pillow images (upright, of any mode and size) to a float32 array (n, `dim`),
+in their order, a few images in memory at a time. Preprocessing belongs to the encoder, as it belongs to the
+weights. A name that ends in a colon is a family: `hf:DIRECTORY` calls `make("DIRECTORY", device)`.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ from fewset.encoders.preprocessing import PilImage
 
 DEFAULT = "efficientnet-lite0"
 FEW = 4
-"""Images that a `ThreadedEncoder` embeds in the thread that calls it; more are shared out."""
+"""Images that a `ThreadedEncoder` embeds in one thread; more are divided between threads."""
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What the classifier asks of an encoder."""
+    """The encoder of a classifier."""
 
     @property
     def id(self) -> str:
@@ -36,7 +36,7 @@ class Encoder(Protocol):
 
     @property
     def input_size(self) -> int:
-        """Pixels that a side of an image should have at least; more are resized away."""
+        """The least pixels that a side of an image should have; larger images are made smaller."""
 
     @property
     def digest(self) -> str:
@@ -54,7 +54,7 @@ class ThreadedEncoder(Encoder, Protocol):
 
     @property
     def threads(self) -> int:
-        """How many are worth it: those that it takes itself for many images."""
+        """The number of threads that are worth it."""
 
 
 ENCODERS: Registry[Callable[..., Encoder]] = Registry("encoder", __name__)
@@ -70,7 +70,7 @@ def register_encoder(name: str) -> Callable[[Registered], Registered]:
             is registered as `hf:` with the directory and the device.
 
     Returns:
-        A decorator that gives the function or class back as it is.
+        The decorator; it returns the function or class unchanged.
 
     Raises:
         ValueError: The name is taken.
@@ -93,14 +93,14 @@ def register_encoder(name: str) -> Callable[[Registered], Registered]:
 
 
 def is_encoder(name: str) -> bool:
-    """Whether `find_encoder` knows the name, or its family."""
+    """Whether an encoder, or a family of encoders, has this name."""
     return _registered_name(name) in ENCODERS
 
 
 def find_encoder(name: str = "auto", device: str = "auto") -> Encoder:
     """The encoder of that name; "auto" is the one that every installation has.
 
-    Runs and released models are encoders too: `fewset.experiments.run_encoder.load_encoder` finds any.
+    Runs and released models are encoders too: see `fewset.experiments.run_encoder.load_encoder`.
     """
     registered = _registered_name(name)
     make = ENCODERS[registered]
@@ -108,7 +108,7 @@ def find_encoder(name: str = "auto", device: str = "auto") -> Encoder:
         return make(pick_device(device))
     argument = name.removeprefix(registered)
     if not argument:
-        raise UserError(f"the encoder {name!r} lacks what comes after the colon, as in {name}my-model")
+        raise UserError(f"the encoder {name!r} needs a name after the colon, as in {name}my-model")
     return make(argument, pick_device(device))
 
 

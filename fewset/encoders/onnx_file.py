@@ -2,13 +2,13 @@
 
 The file takes normalised images (B, 3, H, W) in float32. Its first output of shape (B, D) is the embedding;
 if there is none, the average over the positions of its first output of shape (B, D, h, w). `FILE.json` beside
-it says how images are prepared; every key may be left out, then it is as here::
+it says how images are prepared; these are the defaults::
 
     {"size": 224, "resize": 224, "stretch": false, "resample": "bicubic",
      "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 0.00392156862745098}
 
-The shorter side becomes `resize` pixels (if not said, as many as `size`), or with `stretch` both sides; the
-central square of `size` is cropped; pixels times `scale`, less `mean`, divided by `std`, are the input.
+The shorter side becomes `resize` pixels (by default `size`), or with `stretch` both sides; the central square
+of `size` is cropped; pixels times `scale`, less `mean`, divided by `std`, are the input.
 """
 
 import re
@@ -25,14 +25,12 @@ from fewset.core.errors import UserError
 from fewset.core.parsing import parse
 from fewset.encoders import register_encoder
 from fewset.encoders.network import NetworkEncoder, tried
-from fewset.encoders.onnx_rows import uniform_file
-from fewset.encoders.onnx_session import open_session, run_session
+from fewset.encoders.onnx_rows import open_session, uniform_file
 from fewset.encoders.preprocessing import FILTERS, Preprocessing
 from fewset.io.paths import recorded_path, user_path
-from fewset.io.reading import read_json
+from fewset.io.reading import parsing, read_json, remedy
 from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels
 
-_PATIENCE = 60.0  # seconds for an image
 _LOCATION = re.compile(rb"\x0a\x08location\x12([\x80-\xff]{0,2}[\x00-\x7f])", re.DOTALL)
 
 
@@ -63,30 +61,33 @@ class OnnxSettings:
 
 @register_encoder("onnx:")
 def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
-    """The encoder of an ONNX file, and of `FILE.json` beside it."""
+    """The encoder of an ONNX file and `FILE.json` beside it."""
     path = user_path(name)
     if not path.is_file():
         raise UserError(f"there is no file {path}; expected onnx:FILE with an ONNX file")
-    preprocessing = _settings(path).preprocessing()
-    network = FileNetwork(_session(path, device), path)
+    with remedy("write it again"):
+        preprocessing = _settings(path).preprocessing()
+        with parsing(path):
+            session = open_session(path, device)
+    network = FileNetwork(session, path)
     dim = tried(network, preprocessing, device, path)
     digest = preprocessing.digest(parts_of(path))
     return NetworkEncoder(f"onnx:{recorded_path(path)}", dim, digest, preprocessing, network, device)
 
 
 def settings_of(path: Path) -> Path:
-    """Where the file beside an ONNX file is."""
+    """The file with the settings beside an ONNX file."""
     return path.with_name(f"{path.name}.json")
 
 
 def parts_of(path: Path) -> list[Path]:
-    """An ONNX file, and the files that it says its large weights are in.
+    """An ONNX file, and the files with its large weights.
 
-    In the file such a name follows the key "location" of an entry (`StringStringEntryProto`): the tag and the
-    length of the key, the key, the tag of the value, its length, the value.
+    Their names follow the key "location" of an entry (`StringStringEntryProto`): the tag and the length of
+    the key, the key, the tag of the value, its length, the value.
     """
     names = set()
-    if not path.is_file() or not path.stat().st_size:  # such as a pipe, which would be waited for
+    if not path.is_file() or not path.stat().st_size:  # a pipe would block
         return [path]
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         for found in _LOCATION.finditer(content):
@@ -103,26 +104,13 @@ def _settings(path: Path) -> OnnxSettings:
             f'there is no {file}, which says how images are prepared; write for example {{"size": 224, '
             '"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]} into it'
         )
-    try:
+    with parsing(file):
         table = dict(read_json(file))
-    except (OSError, TypeError, ValueError) as error:
-        raise UserError(f"{file} is not a JSON table: {error}") from None
     return parse(OnnxSettings, table, what=f"file {file}")
 
 
-def _session(path: Path, device: torch.device) -> Any:
-    try:
-        return open_session(path, device)
-    except UserError:
-        raise
-    except Exception as error:  # onnxruntime's errors have no common class
-        raise UserError(
-            f"{path} is not an ONNX file that onnxruntime runs: {' '.join(str(error).split())}"
-        ) from None
-
-
 class FileNetwork:
-    """The session as a function; a fixed batch is met by parts of that size, the last one filled up."""
+    """The session as a function; a file with a fixed batch gets parts of that size, the last one padded."""
 
     def __init__(self, session: Any, path: Path) -> None:
         image, *others = session.get_inputs()
@@ -136,25 +124,20 @@ class FileNetwork:
         fixed = self._image.shape[0]
         step = fixed if isinstance(fixed, int) else len(batch)
         batch = np.pad(batch, ((0, -len(batch) % step), (0, 0), (0, 0), (0, 0)))
-        parts = [_rows(self._run(part), self._path) for part in np.split(batch, len(batch) // step)]
+        parts = [
+            _rows(self._session.run(None, {self._image.name: part}), self._path)
+            for part in np.split(batch, len(batch) // step)
+        ]
         return torch.from_numpy(np.concatenate(parts)[: len(images)])
 
-    def _run(self, part: np.ndarray) -> list[np.ndarray]:
-        try:
-            return run_session(self._session, {self._image.name: part}, _PATIENCE * len(part))
-        except TimeoutError as error:
-            raise UserError(
-                f"{self._path} takes {error} to embed {len(part)} images; choose a smaller network"
-            ) from None
-
     def onnx_model(self) -> bytes:
-        """The file, with the output that is the embedding alone."""
+        """The file with the embedding as its only output."""
         ranks = [(len(output.shape or ()), output.name) for output in self._session.get_outputs()]
         for rank in (2, 4):
             for found, name in ranks:
                 if found == rank:
                     return uniform_file(self._path, name, pooled=rank == 4)
-        raise UserError(f"{self._path} does not say which shape its outputs have; write it with their shapes")
+        raise UserError(f"{self._path} lacks the shapes of its outputs; write it with their shapes")
 
 
 def _rows(outputs: list[np.ndarray], path: Path) -> np.ndarray:

@@ -21,21 +21,19 @@ PilImage = Any
 """A `PIL.Image.Image`, upright."""
 
 FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
-"""Pillow's numbers for its filters; all but the first are antialiased."""
+"""Pillow's indices of its filters; all but the first are antialiased."""
 
 BILINEAR, BICUBIC = FILTERS["bilinear"], FILTERS["bicubic"]
 
 _MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV"}
 _MODES_OF_16_BITS = {"I;16", "I;16L", "I;16B", "I;16N"}
 _MOST_PIXELS = 4096  # a side of what a network takes
-_LONGEST = (
-    8  # times the shorter side: what is beyond is cut off before resizing, or memory would be unbounded
-)
+_LONGEST = 8  # times the shorter side; more is cut off before resizing, or memory would be unbounded
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to an image before a network sees it; it belongs to the weights.
+    """The steps from an image to the input of a network; they belong to the weights.
 
     `resize` is the number of pixels that the shorter side becomes, or the height and width that the whole
     image is stretched to. Then the centre of `height` by `width` is cropped. Pixels times `scale`, less
@@ -60,10 +58,10 @@ class Preprocessing:
             raise UserError(f"images are resized to {self.resize} pixels, expected {_MOST_PIXELS} at most")
         if self.resample not in FILTERS.values():
             raise UserError(
-                f"the resampling filter is {self.resample!r}, expected Pillow's number of it, 0 to 5"
+                f"the resampling filter is {self.resample!r}, expected Pillow's index of one, 0 to 5"
             )
         if min(*self.std, self.scale) <= 0:
-            raise UserError(f"deviations {self.std}, scale {self.scale}: expected numbers above 0")
+            raise UserError(f"deviations {self.std}, scale {self.scale}: expected values above 0")
 
     def pixels(self, image: PilImage) -> UInt8[np.ndarray, "height width 3"]:
         """The pixels of one image, whatever its mode and size, before their normalisation."""
@@ -76,7 +74,7 @@ class Preprocessing:
 
     @property
     def least(self) -> int:
-        """Pixels that the shorter side of an image should have: fewer are enlarged."""
+        """The least pixels that the shorter side of an image should have; smaller images are enlarged."""
         return min(self._least)
 
     @property
@@ -90,7 +88,7 @@ class Preprocessing:
         return self.resize * width // side, self.resize * height // side
 
     def affine(self) -> tuple[Channels, Channels]:
-        """The factor and the summand a channel that normalise pixels of 0 to 255."""
+        """The factor and the summand of each channel that normalise pixels of 0 to 255."""
         red, green, blue = zip(self.mean, self.std, strict=True)
         factors = tuple(self.scale / std for _, std in (red, green, blue))
         summands = tuple(-mean / std for mean, std in (red, green, blue))

@@ -35,6 +35,7 @@ from fewset.experiments.weights import check_finite, check_state, save_weights
 from fewset.io.files import file_digest
 from fewset.io.paths import recorded_path
 from fewset.io.pytorch_files import read_tensors
+from fewset.io.reading import remedy
 from fewset.models.model import Average, FewShotModel, embedding_model
 from fewset.training.episodic import TrainConfig
 
@@ -188,7 +189,8 @@ def published_model(
 
 def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewShotModel:
     parts, model = PUBLISHED_METHODS[method], embedding_model(build_model(config), method)
-    tensors, state = read_tensors(path, PUBLISHED_METHODS), model.state_dict()
+    with remedy("get it again, or save the state dict alone"):
+        tensors, state = read_tensors(path, PUBLISHED_METHODS), model.state_dict()
     names = _published_names(state, parts, backbone, tensors)
     if not parts.modules:
         if backbone == "ConvNet":

@@ -26,8 +26,7 @@ from fewset.core.names import shortened
 from fewset.core.parsing import lasting, parse, parse_value, plain
 from fewset.experiments.config import Recipe
 from fewset.experiments.run_directory import RECIPE
-from fewset.io.packaged import packaged_directory
-from fewset.io.paths import recorded_path, user_path
+from fewset.io.paths import packaged_directory, recorded_path, user_path
 from fewset.io.reading import parse_toml, read_text
 
 _Table = dict[str, Any]

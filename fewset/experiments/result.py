@@ -12,7 +12,7 @@ from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.io.files import write_json
 from fewset.io.paths import without_machine
-from fewset.io.records import read_record
+from fewset.io.reading import read_record
 from fewset.tasks.scores import SET_ADDS
 
 _FORMAT = 2

@@ -10,10 +10,9 @@ from typing import Any, Literal
 from fewset.compute import distributed
 from fewset.compute.machine import describe
 from fewset.core.errors import UserError
-from fewset.io.files import write_json, write_text
-from fewset.io.inside import inside
+from fewset.io.files import clear_all, write_json, write_text
 from fewset.io.locks import alone
-from fewset.io.partial import clear_all, partial_of
+from fewset.io.paths import inside, partial_of
 from fewset.io.reading import read_json
 from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 

@@ -32,8 +32,8 @@ from fewset.experiments.result import Result, StoredScore, command_line, stored_
 from fewset.experiments.run_directory import RECIPE, RESULT, RESULTS, WEIGHTS
 from fewset.experiments.weights import load, stored_size
 from fewset.io.files import file_digest, replacing
-from fewset.io.inside import inside
 from fewset.io.locks import in_turn
+from fewset.io.paths import inside
 from fewset.models.task_model import TaskModel
 from fewset.tasks.scores import Score
 

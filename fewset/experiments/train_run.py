@@ -29,7 +29,7 @@ from fewset.experiments.starting_weights import (
 from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.io.files import file_digest
-from fewset.io.inside import inside
+from fewset.io.paths import inside
 from fewset.models.adapters import FittedAdapter
 from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel, embedding_model

@@ -25,8 +25,7 @@ from fewset.experiments.config import ModelConfig
 from fewset.experiments.run_directory import RECIPE, WEIGHTS
 from fewset.io.files import check_digest, digest_path, replacing_directory, replacing_with_digest
 from fewset.io.locks import in_turn
-from fewset.io.packaged import packaged_directory
-from fewset.io.paths import user_path
+from fewset.io.paths import packaged_directory, user_path
 from fewset.io.reading import parse_json, regular_file
 from fewset.models.task_model import TaskModel
 

@@ -1,7 +1,7 @@
-"""Arrays in NumPy's own format that somebody else may have written.
+"""Arrays in NumPy's own format that others may have written.
 
-A header may claim any size. No memory is taken for it: bytes are read in pieces, as long as there are any.
-Nor does a small .npz file become large arrays, as it would if it held nothing but zeros.
+A header may claim any size, so memory is taken only for bytes that are there. A small .npz file of zeros does
+not become a large array.
 """
 
 from io import BufferedIOBase
@@ -19,14 +19,14 @@ _PACKED, _SMALL = 50, 2**24  # bytes that one packed byte may become, and bytes 
 
 
 def read_header(file: BufferedIOBase | IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order (column by column?) and type of the array that `file` is at the start of."""
+    """Shape, order (column by column?) and type of the array at the start of `file`."""
     try:
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, by_column, dtype = read[version](file)
     except (OSError, ValueError):
         raise
-    except Exception as error:  # the header is parsed as Python: it may be anything
+    except Exception as error:  # NumPy parses the header as Python: it may be anything
         raise ValueError(f"its header cannot be read ({type(error).__name__}: {error})") from None
     if dtype.hasobject or min(shape, default=0) < 0:
         raise ValueError(
@@ -35,32 +35,8 @@ def read_header(file: BufferedIOBase | IO[bytes]) -> tuple[tuple[int, ...], bool
     return shape, by_column, dtype
 
 
-def array_in(archive: ZipFile, name: str, largest: int = LARGEST) -> np.ndarray:
-    """The array `name` of an .npz file; `OSError` or `ValueError` whatever is wrong with it."""
-    check_unpacked(sum(member.file_size for member in archive.infolist()), archive.start_dir)
-    with open_member(archive, f"{name}.npy") as member:
-        array = read_array(member, largest)
-        if member.read(1):
-            raise ValueError("it goes on after its array")
-        return array
-
-
-def check_unpacked(size: int, packed: int) -> None:
-    """A ValueError if a file of `packed` bytes claims far more: it is damaged or meant to fill memory."""
-    if size > _PACKED * packed + _SMALL:
-        raise ValueError(
-            f"the file has {packed:,} bytes and claims {size:,}; if that is right, save it uncompressed"
-        )
-
-
-def check_numbers(column: np.ndarray, limit: int, name: str) -> None:
-    """A ValueError unless the column has whole numbers from 0 to below a limit."""
-    if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limit:
-        raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")
-
-
 def read_array(file: BufferedIOBase | IO[bytes], largest: int = LARGEST) -> np.ndarray:
-    """The array in a file of at most so many bytes; `ValueError` where it is larger, or ends too early."""
+    """The array of at most `largest` bytes in a file."""
     shape, by_column, dtype = read_header(file)
     length = prod(shape) * dtype.itemsize
     if length > largest:
@@ -73,3 +49,27 @@ def read_array(file: BufferedIOBase | IO[bytes], largest: int = LARGEST) -> np.n
         content += piece
     array = np.frombuffer(content, dtype)
     return array.reshape(shape[::-1]).T if by_column else array.reshape(shape)
+
+
+def array_in(archive: ZipFile, name: str, largest: int = LARGEST) -> np.ndarray:
+    """The array `name` of an .npz file."""
+    with open_member(archive, f"{name}.npy") as member:
+        check_unpacked(sum(each.file_size for each in archive.infolist()), archive.start_dir)
+        array = read_array(member, largest)
+        if member.read(1):
+            raise ValueError("it has more bytes after its array")
+        return array
+
+
+def check_unpacked(size: int, packed: int) -> None:
+    """Raise if a file of `packed` bytes claims far more: it is damaged or meant to fill memory."""
+    if size > _PACKED * packed + _SMALL:
+        raise ValueError(
+            f"the file has {packed:,} bytes and claims {size:,}; if that is right, save it uncompressed"
+        )
+
+
+def check_numbers(column: np.ndarray, limit: int, name: str) -> None:
+    """Raise unless a column holds indices from 0 to below a limit."""
+    if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limit:
+        raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")

@@ -1,6 +1,5 @@
 """Files appear whole or not at all: written under a temporary name, then renamed. And their digests."""
 
-import errno
 import hashlib
 import json
 import os
@@ -11,28 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from fewset.core.errors import UserError
-from fewset.io.partial import clear_all, old_path, partial_path, remove
+from fewset.io.os_errors import refused
+from fewset.io.paths import HOST, TEMPORARY, partial_of, partial_path
 from fewset.io.reading import open_file, read_bytes, read_text, regular_file
-from fewset.io.refusals import refused
 
 _LONGEST_DIGEST = 2**16
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that a spreadsheet computes
+
+
+# Checks before the work
 
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = False) -> None:
-    """Refuse, before the work, a file (or directory) that could not be written after it, or that is read."""
+    """Raise if a file (or directory) cannot be written after the work, or is one of its inputs."""
     if path.exists() and any(_is_same(path, read) for read in inputs):
         raise UserError(f"{path} is read and cannot be written too; choose another name")
     if directory and path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file, expected a directory; choose another name")
     if not directory and path.is_dir():
         raise UserError(f"{path} is a directory, expected a file; give the name of one in it")
-    _refuse_special(path)
+    _check_replaceable(path)
     if not path.absolute().parent.is_dir():
         raise UserError(f"there is no directory {path.parent} to write {path.name} into; make it first")
 
 
 def check_apart(outputs: Mapping[str, Path | None]) -> None:
-    """Refuse two outputs, by what each is, that are one file, however their paths are written."""
+    """Raise if two outputs, by their option or name, are one file."""
     places: dict[Path, str] = {}
     for what, path in outputs.items():
         if path is not None:
@@ -44,41 +47,36 @@ def check_apart(outputs: Mapping[str, Path | None]) -> None:
 def _is_same(path: Path, read: Path) -> bool:
     try:
         return path.samefile(read)
-    except (OSError, ValueError):  # what is not there, or is no path at all
+    except (OSError, ValueError):  # not found, or no path at all
         return False
 
 
-def _refuse_special(path: Path) -> None:
-    """Refuse what must not be replaced by a file: a device, a pipe, a socket, and whatever lies in /dev."""
+def _check_replaceable(path: Path) -> None:
+    """Raise for a device, a pipe or a socket, for any place in /dev, and for one under a file."""
+    nearest = _nearest(path)
     special = path.exists() and not path.is_file() and not path.is_dir()
-    if special or _nearest(path).resolve() == Path("/dev"):
+    if special or nearest.resolve() == Path("/dev"):
         raise UserError(f"{path} is not a regular file, which alone can be replaced; choose another name")
-
-
-def _make_parent(path: Path) -> None:
-    """The directory of a path; nothing is tried under a file, which may be a link to a device."""
-    if not _nearest(path).is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not nearest.is_dir():
+        raise UserError(f"{path}: a part of the path is a file; choose another place")
 
 
 def _nearest(path: Path) -> Path:
-    """The last part of the way to a path that exists."""
+    """The nearest parent that exists."""
     return next(parent for parent in path.absolute().parents if parent.exists())
+
+
+# Writing
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends without an error.
+    """A temporary path beside `path` that replaces it when the block ends without an error.
 
-    What the system refuses is a user's error about `path`; what killed processes left there is removed.
-    Others may read the file as they may any new one: safetensors would keep it for its owner alone.
+    An error of the system becomes a user's error about `path`. The file gets the usual permissions:
+    safetensors would let its owner alone read it.
     """
-    with refused(path):
-        _refuse_special(path)
-        _make_parent(path)
-        clear_all(path.parent)
-        temporary = partial_path(path)
+    with _temporary(path) as temporary:
         try:
             temporary.touch()
             mode = temporary.stat().st_mode
@@ -95,23 +93,19 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_directory(path: Path) -> Iterator[Path]:
-    """A temporary directory beside `path` that takes its place when the block ends without an error.
+    """A temporary directory beside `path` that replaces it when the block ends without an error.
 
-    Whoever is killed in between leaves the old one, which the next process puts back.
+    A process that is killed in between leaves the old one, which the next process puts back.
     """
-    with refused(path):
-        _refuse_special(path)
-        _make_parent(path)
-        clear_all(path.parent)
-        temporary = partial_path(path)
-        old = old_path(temporary)
+    with _temporary(path) as temporary:
+        old = temporary.with_suffix(".old")
         temporary.mkdir()
         try:
             yield temporary
             for file in temporary.rglob("*"):
                 sync(file)
             sync(temporary)
-            if os.path.lexists(path):  # a link to one goes, not what it leads to
+            if os.path.lexists(path):  # a link itself is replaced, never its target
                 path.replace(old)
             temporary.replace(path)
             sync(path.parent)
@@ -119,8 +113,17 @@ def replacing_directory(path: Path) -> Iterator[Path]:
             with suppress(OSError):
                 if os.path.lexists(old) and not os.path.lexists(path):
                     old.replace(path)
-                remove(old)
+                _remove(old)
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    with refused(path):
+        _check_replaceable(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clear_all(path.parent)
+        yield partial_path(path)
 
 
 def sync(path: Path) -> None:
@@ -130,16 +133,13 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # as some systems answer for a directory
-            raise
     finally:
         os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:
     with replacing(path) as temporary:
-        # Names of files may be any bytes on Linux: what is no text is written as JSON escapes it.
+        # Names of files may be any bytes on Linux; those that are no text are written as JSON escapes them.
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
@@ -148,38 +148,40 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
-def write_page(path: Path, text: str, command: str, *, check: bool = False) -> Path:
-    """Write a page that a `command` makes from files; with `check` only refuse one that is not this text."""
-    if not check:
-        write_text(path, text)
-    elif not path.exists() or read_text(path) != text:
-        raise UserError(f"{path} is not what the files give; make it anew with `{command}`")
-    return path
-
-
-def page_beside(directory: Path) -> Path:
-    """Where the page about the files of a directory is: under its name, beside it."""
-    absolute = directory.absolute()
-    if not absolute.name:
-        raise UserError(f"{directory} has no name and nothing beside it; choose another directory")
-    return absolute.with_name(f"{absolute.name}.md")
-
-
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_page(path: Path, text: str, command: str, *, check: bool = False) -> Path:
+    """Write a page that a `command` makes from files; with `check` only raise if its text differs."""
+    if not check:
+        write_text(path, text)
+    elif not path.exists() or read_text(path) != text:
+        raise UserError(
+            f"{path} does not match the files that it is made from; make it again with `{command}`"
+        )
+    return path
+
+
+def harmless(cell: Any) -> Any:
+    """A cell of a CSV file that a spreadsheet shows instead of computing it."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+# Digests
+
+
 def file_digest(path: Path) -> str:
-    """The sha256 of a file, which binds a number to the weights or the images that made it."""
+    """The sha256 of a file."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def replacing_with_digest(path: Path) -> Iterator[Path]:
-    """Like `replacing`, and the sha256 is written beside, for `check_digest`.
+    """Like `replacing`, and write the sha256 beside the file, for `check_digest`.
 
-    Whoever is stopped in between leaves a file without its digest, never one with that of another.
+    A stop in between leaves a file without a digest, never one with the digest of another.
     """
     beside = digest_path(path)
     with replacing(path) as temporary:
@@ -190,17 +192,78 @@ def replacing_with_digest(path: Path) -> Iterator[Path]:
 
 
 def digest_path(path: Path) -> Path:
-    """Where the digest of a file is kept, as the program sha256sum writes and checks it."""
+    """Where the digest of a file is stored, as the program sha256sum writes and checks it."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def check_digest(path: Path) -> None:
-    """Refuse a file that is not what was written; one without a digest beside it must only be regular."""
+    """Raise if a file does not match the digest beside it; without one it must only be a regular file."""
     beside = digest_path(regular_file(path))
-    if os.path.lexists(beside) and read_bytes(beside, _LONGEST_DIGEST).split()[:1] != [
-        file_digest(path).encode()
-    ]:
+    if not os.path.lexists(beside):
+        return
+    if read_bytes(beside, _LONGEST_DIGEST).split()[:1] != [file_digest(path).encode()]:
         raise UserError(
-            f"{path} is damaged: its sha256 is not the one in {beside.name}; make or get it anew, or remove "
+            f"{path} is damaged: its sha256 is not the one in {beside.name}; make or get it again, or remove "
             f"{beside.name} if you changed the file yourself"
         )
+
+
+# What killed processes leave
+
+
+def abandoned(directory: Path) -> list[Path]:
+    """The temporary files that dead processes have left in a directory."""
+    try:
+        with os.scandir(directory) as entries:
+            names = [entry.name for entry in entries if entry.name.startswith(".")]
+    except OSError:  # not found, or no permission
+        return []
+    return sorted(directory / name for name in names if _is_abandoned(name))
+
+
+def clear(directories: Iterable[Path]) -> Iterator[tuple[Path, int]]:
+    """Remove what dead processes have left in directories; yields each path and its size in bytes.
+
+    A directory that was moved away for a new one, which never came, is put back.
+    """
+    for directory in directories:
+        for path in abandoned(directory):
+            target = path.with_name(partial_of(path) or "")
+            with suppress(OSError):  # another process may do the same
+                size = sum(file.lstat().st_size for file in (path, *path.rglob("*")))
+                if path.suffix == ".old" and not target.exists():
+                    path.rename(target)
+                else:
+                    _remove(path)
+                yield path, size
+
+
+def clear_all(*directories: Path) -> None:
+    """Remove what dead processes have left in directories."""
+    for _ in clear(directories):
+        pass
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a directory with all in it, or a link, never its target."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _is_abandoned(name: str) -> bool:
+    found = TEMPORARY.fullmatch(name)
+    return found is not None and found["host"] == HOST and not _is_alive(int(found["process"]))
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":  # where the question itself would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True

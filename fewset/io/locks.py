@@ -1,4 +1,4 @@
-"""One process at a time: locks that are free again when their owner ends, however it ends."""
+"""Locks between processes; the system frees the lock of a process that ends, however it ends."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,26 +7,24 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from fewset.core.errors import UserError
-from fewset.io.refusals import refused
+from fewset.io.os_errors import refused
 
 
 @contextmanager
 def alone(
-    path: Path, told: str, in_process: Callable[[Callable[[], None]], None] = lambda acquire: acquire()
+    path: Path, message: str, in_process: Callable[[Callable[[], None]], None] = lambda acquire: acquire()
 ) -> Iterator[None]:
-    """Hold the lock file `path`, or refuse with the words `told` where another process holds it.
+    """Hold the lock file `path`, or raise `UserError(message)` if another process holds it.
 
-    With several processes, `in_process` calls what it is given in the one that holds the lock.
+    With several processes, `in_process` calls its argument in the process that holds the lock.
     """
-    lock = FileLock(path)
+    lock = FileLock(path, timeout=0)
 
     def acquire() -> None:
-        with refused(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                raise UserError(told) from None
+        try:
+            _acquire(lock)
+        except Timeout:
+            raise UserError(message) from None
 
     in_process(acquire)
     try:
@@ -37,19 +35,24 @@ def alone(
 
 @contextmanager
 def in_turn(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`; wait for another process that does. For one process alone."""
+    """Hold the lock file `path`; wait while another process holds it."""
     lock = FileLock(path)
-    with refused(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+    _acquire(lock)
     try:
         yield
     finally:
         _release(lock)
 
 
+def _acquire(lock: FileLock) -> None:
+    directory = Path(lock.lock_file).parent
+    with refused(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+
+
 def _release(lock: FileLock) -> None:
     if lock.is_locked:
-        # Whoever waits for it holds a file without a name then, and opens the lock again.
+        # A process that waits for it then holds a file without a name, and opens the lock again.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()

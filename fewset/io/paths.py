@@ -1,8 +1,13 @@
-"""Paths as files record them: files are handed on, and need not tell whose machine it was."""
+"""Paths: as users write them, as files record them, within a directory, and temporary."""
 
 import os
+import re
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
+from platform import node
 
+import fewset
 from fewset.core.errors import UserError
 from fewset.core.names import shortened
 
@@ -18,11 +23,11 @@ def user_path(path: str | Path) -> Path:
 
 
 def recorded_path(path: str | Path, start: Path = Path()) -> str:
-    """The path from where the command runs, or from `start`; what is in the user's own directory, from there.
+    """The path relative to `start`; in the user's home directory "~/photos", unless `start` is there too.
 
-    ("~/photos", unless `start` is in that directory too.)
+    Files are shared: their paths should not tell whose machine wrote them.
     """
-    own = os.path.expanduser("~")  # noqa: PTH111, a user without a directory has none to be named
+    own = os.path.expanduser("~")  # noqa: PTH111, unlike Path.expanduser it never raises
     absolute, here, home = (Path(os.path.abspath(each)) for each in (path, start, own))  # noqa: PTH100
     if absolute.is_relative_to(home) and not here.is_relative_to(home):
         return (Path("~") / absolute.relative_to(home)).as_posix()
@@ -33,5 +38,57 @@ def recorded_path(path: str | Path, start: Path = Path()) -> str:
 
 
 def without_machine(text: str) -> str:
-    """A text as it is, unless it is an absolute path."""
+    """The text, or its `recorded_path` if it is an absolute path."""
     return recorded_path(text) if Path(text).is_absolute() else text
+
+
+def packaged_directory(name: str) -> Path:
+    """A directory, such as "recipes": `_recipes` in an installed package, or beside it in a source tree."""
+    package = Path(fewset.__file__).resolve().parent
+    installed = package / f"_{name}"
+    return installed if installed.is_dir() else package.parent / name
+
+
+def inside(directory: Path, part: str | Path) -> Path:
+    """The path of a part of a directory, or an error where a link on the way to it could lead elsewhere.
+
+    The directory itself may be a link, since the user names it.
+    """
+    place = directory
+    for name in Path(part).parts:
+        place /= name
+        if place.is_symlink():
+            raise UserError(
+                f"{place} is a link, and nothing outside {directory} is written or removed; replace it by "
+                "the file or directory that it leads to, or choose another directory"
+            )
+    return place
+
+
+# Temporary names, which say which process writes the file: a file that a killed process left is recognised.
+
+
+def _namespace() -> str:
+    """The namespace of process ids: containers on one host may share its name, but not this."""
+    try:
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115, it is no path
+    except OSError:  # not on Linux
+        return ""
+
+
+HOST = sha256(f"{node()} {_namespace()}".encode()).hexdigest()[:6]
+"""This machine or container: others may write into the same directory."""
+
+TEMPORARY = re.compile(r"\.(?P<of>[^/]+)\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-\d+\.(?:partial|old)")
+_counter = count()  # threads of one process may write the same file
+
+
+def partial_path(path: Path) -> Path:
+    """A temporary name beside `path` to write to."""
+    return path.with_name(f".{path.name}.{HOST}-{os.getpid()}-{next(_counter)}.partial")
+
+
+def partial_of(path: Path) -> str | None:
+    """The final name of a temporary file, None for any other file."""
+    name = TEMPORARY.fullmatch(path.name)
+    return name["of"] if name else None

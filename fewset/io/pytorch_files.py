@@ -1,4 +1,4 @@
-"""Files that others wrote with `torch.save`, read as tensors and plain data: nothing in them is run."""
+"""Files that others wrote with `torch.save`, read as tensors and plain data: no code in them is run."""
 
 import io
 import pickle
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fewset.core.errors import UserError
 from fewset.core.names import shortened
-from fewset.io.reading import open_file
+from fewset.io.reading import Damaged, open_file
 from fewset.io.zips import open_zip
 
 _WRAPPERS = ("params", "state_dict")
@@ -23,14 +23,14 @@ _PLAIN = {
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
 }  # fmt: skip
 _LONGEST_LINE = 1000  # bytes, of a module or a class that a pickle names
-_LISTED, _LONGEST = 8, 40  # of what is left out: how many are named, and how much of each name
+_LISTED, _LONGEST = 8, 40  # entries that a warning names, and letters of each name
 
 
 class _ShortLines(io.BufferedReader):
     """A file whose lines are cut.
 
-    The name of a class in a damaged pickle can run on through megabytes of tensors. PyTorch searches its own
-    error message, which has this name in it, in time that is quadratic in its length.
+    In a damaged pickle the name of a class can run on through megabytes of tensors, and PyTorch searches its
+    own error message, which has this name in it, in time that is quadratic in its length.
     """
 
     def readline(self, size: int | None = -1, /) -> bytes:  # noqa: ARG002
@@ -38,7 +38,7 @@ class _ShortLines(io.BufferedReader):
 
 
 class _Inert:
-    """In place of an object that a file has beside its weights; only what it calls the model is looked at."""
+    """Replaces an object that a file has beside its weights; only its model class is looked at."""
 
     model_class: object = None
 
@@ -49,8 +49,8 @@ class _Inert:
         self.model_class = state.get("model_class") if isinstance(state, dict) else None
 
 
-# What files of pre-training hold beside tensors and plain containers: the options of a program, the numbers
-# of a log. The libraries' own classes are not given to a file to fill in.
+# Files of pre-training hold a program's options and a log beside tensors and plain containers. A file must
+# not fill in the libraries' own classes.
 _HARMLESS: list[Any] = [
     (_Inert, name)
     for name in (
@@ -63,10 +63,10 @@ _HARMLESS: list[Any] = [
 
 
 def read_tensors(path: Path, model_classes: Collection[str] = ()) -> dict[str, Tensor]:
-    """The state dict in a file, alone or as "params" or "state_dict"; a warning names what is beside it.
+    """The state dict in a file, alone or as "params" or "state_dict"; a warning names the entries beside it.
 
     If the options beside it name a model class, as those of the authors' programs do, it has to be one of
-    `model_classes`; with none of these, any is taken.
+    `model_classes`; without these, any is taken.
     """
     if not path.is_file():
         raise UserError(f"there is no checkpoint file {path}")
@@ -74,43 +74,39 @@ def read_tensors(path: Path, model_classes: Collection[str] = ()) -> dict[str, T
     try:
         with torch.serialization.safe_globals(_HARMLESS), _ShortLines(io.FileIO(path)) as file:
             content = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # a file that is no checkpoint makes PyTorch raise almost anything
-        raise UserError(f"{path} is refused: {_reason(error)}; none of it was run") from None
+    except Exception as error:  # a damaged file makes PyTorch raise almost anything
+        raise Damaged(path, f"{_reason(error)}; no code in it was run") from None
     state = _state(content, path)
     if model_classes:
         _check_model_class(content, model_classes, path)
     for name, value in state.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise UserError(
-                f"{path}: the entry {name!r} is of type {type(value).__name__}, expected a named tensor"
+            raise Damaged(
+                path, f"has the entry {name!r} of type {type(value).__name__}, expected a named tensor"
             )
-        strange = value.is_nested or value.is_quantized or value.is_meta or value.layout != torch.strided
-        if strange or value.dtype not in _PLAIN:
-            raise UserError(
-                f"{path}: the tensor {ascii(name)[:_LONGEST]} of {value.dtype} is quantised, sparse, nested "
-                "or without numbers, expected plain numbers"
+        special = value.is_nested or value.is_quantized or value.is_meta or value.layout != torch.strided
+        if special or value.dtype not in _PLAIN:
+            raise Damaged(
+                path,
+                f"has a tensor {ascii(name)[:_LONGEST]} of {value.dtype} that is quantised, sparse, nested "
+                "or without values, expected plain numbers",
             )
     return {
-        name: value.float() if value.is_floating_point() else value  # what is too large is infinite now
+        name: value.float() if value.is_floating_point() else value  # values beyond its range become infinite
         for name, value in state.items()
     }
 
 
 def _check_packed(path: Path) -> None:
-    """Refuse a zip file that would become far larger in memory: PyTorch compresses nothing."""
+    """Raise for a zip file that would become far larger in memory: PyTorch compresses nothing."""
     with open_file(path) as file:
         if file.read(len(_ZIP)) != _ZIP:
             return  # of PyTorch before 1.6
-    try:
-        with open_zip(path) as archive:
-            claimed = sum(member.file_size for member in archive.infolist())
-    except OSError as error:
-        raise UserError(f"{path} is refused: {_reason(error)}; none of it was run") from None
+    with open_zip(path) as archive:
+        claimed = sum(member.file_size for member in archive.infolist())
     size = path.stat().st_size
     if claimed > 2 * size + _SMALL:
-        raise UserError(
-            f"{path} is refused: of {size:,} bytes, it claims {claimed:,}; PyTorch saves no such file"
-        )
+        raise Damaged(path, f"has {size:,} bytes and claims {claimed:,}; PyTorch saves no such file")
 
 
 def _state(content: Any, path: Path) -> dict[Any, Any]:
@@ -133,7 +129,7 @@ def _state(content: Any, path: Path) -> dict[Any, Any]:
 
 
 def _check_model_class(content: dict[Any, Any], known: Collection[str], path: Path) -> None:
-    """Other methods have tensors of the same names and compute something else with them."""
+    """Raise for another method, which computes something else with tensors of the same names."""
     for value in content.values():
         said = value.get("model_class") if isinstance(value, dict) else getattr(value, "model_class", None)
         if isinstance(said, str) and said not in known:
@@ -148,5 +144,5 @@ def _reason(error: Exception) -> str:
     code = re.search(r"GLOBAL ([\w.]+)", str(error))
     if isinstance(error, pickle.UnpicklingError) and code:
         name = shortened(code[1])
-        return f"its pickle refers to code, {name}, and only tensors are read; save the state dict alone"
-    return f"it is no file of tensors saved by PyTorch, or it is damaged ({type(error).__name__})"
+        return f"is rejected: its pickle refers to code, {name}, beside tensors"
+    return f"is no file of tensors saved by PyTorch, or is damaged ({type(error).__name__})"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from fewset.core.errors import UserError
 from fewset.experiments.result import Result, StoredScore
 from fewset.io.files import write_json
-from fewset.io.records import read_record
+from fewset.io.reading import read_record
 from fewset.paper.numbers import PaperTable, paper_table
 from fewset.report.tables import Estimate
 from fewset.tasks.scores import SET_ADDS

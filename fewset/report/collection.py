@@ -18,7 +18,7 @@ from fewset.core.names import plain_name
 from fewset.experiments.result import TASK_FIELDS, write_result
 from fewset.experiments.run_directory import RESULT, RESULTS
 from fewset.io.files import replacing_directory, write_bytes, write_page
-from fewset.io.inside import inside
+from fewset.io.paths import inside
 from fewset.io.reading import read_bytes, read_text
 from fewset.report.comparison import compare_results
 from fewset.report.figures import png, training_figure

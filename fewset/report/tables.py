@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import NamedTuple
 
-from fewset.io.spreadsheets import harmless
+from fewset.io.files import harmless
 from fewset.report.comparison import Comparison, compare_results, describe_fields
 from fewset.report.loading import LoadedResult
 from fewset.tasks.scores import Difference, Score

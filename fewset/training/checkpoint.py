@@ -9,7 +9,7 @@ from typing import Any
 from fewset.compute import distributed
 from fewset.core.errors import UserError
 from fewset.io.files import check_digest, replacing_with_digest, write_text
-from fewset.io.inside import inside
+from fewset.io.paths import inside
 from fewset.io.reading import regular_file
 
 CHECKPOINT = Path("checkpoint") / "last.pt"

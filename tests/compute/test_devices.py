@@ -1,14 +1,12 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from fewset.compute import devices, distributed
 from fewset.compute.devices import pick_device, send, usable_precision
 from fewset.core.errors import UserError
-from fewset.evaluation import embedding
 from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.train_run import execute
 from fewset.experiments.weights import load
@@ -16,7 +14,6 @@ from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from fewset.training import batches
 from fewset.training.batches import embed_batch
 
 CPU = torch.device("cpu")
@@ -41,7 +38,7 @@ def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "name", ["gpu", "cuda:", "cuda:x", "cuda:" + "9" * 5000, "cpu:1", "meta", ""], ids=lambda name: name[:8]
 )
-def test_other_names_are_refused(name: str) -> None:
+def test_other_names_are_rejected(name: str) -> None:
     with pytest.raises(UserError, match="expected cpu, cuda, cuda:1"):
         pick_device(name)
 
@@ -51,7 +48,7 @@ def test_with_gpus() -> None:
     assert pick_device() == pick_device("cuda") == torch.device("cuda", 0)
     assert pick_device("cuda:1") == torch.device("cuda", 1)
     assert pick_device("cpu") == CPU
-    with pytest.raises(UserError, match="needs GPU number 2, but torch finds 2"):
+    with pytest.raises(UserError, match="torch finds 2 here"):
         pick_device("cuda:2")
 
 
@@ -83,23 +80,6 @@ def test_only_a_gpu_is_sent_to_through_pinned_memory(monkeypatch: pytest.MonkeyP
     assert calls == ["pinned", ("cuda", True)]
 
 
-def test_images_are_sent_so_for_training_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[tuple[int, ...]] = []
-
-    def record(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-        assert values.is_contiguous()
-        sent.append(tuple(values.shape))
-        return send(values, device)
-
-    for module in (batches, embedding):
-        monkeypatch.setattr(module, "send", record)
-    images = np.zeros((11, 17, 17, 3), dtype=np.uint8)
-    batches.load_batch(model(), images, np.arange(7), (), seed=0)
-    embedding.embed_images(model(), images, np.arange(5), batch=3)
-    tried = (2, 17, 17, 3)  # for the folding of BatchNorm
-    assert sent == [(7, 17, 17, 3), tried, (3, 17, 17, 3), (2, 17, 17, 3)]
-
-
 def model() -> FewShotModel:
     torch.manual_seed(0)
     return FewShotModel(Conv4(input_size=16, dim=11), Identity(11), PrototypeHead(11))
@@ -121,13 +101,6 @@ NOTE = "bfloat16 is not usable on this CPU (the probe ended with SIGILL): using 
 def test_a_trapped_bfloat16_is_not_used() -> None:
     assert usable_precision("bfloat16", CPU) == ("float32", NOTE)
     assert usable_precision("float32", CPU) == ("float32", "")
-
-
-def test_a_probe_that_fails_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_PROBE", "raise SystemExit(3)")
-    devices._probe.cache_clear()
-    assert "the probe failed with exit code 3" in usable_precision("bfloat16", CPU)[1]
-    devices._probe.cache_clear()
 
 
 def test_the_probe_does_not_end_this_process() -> None:

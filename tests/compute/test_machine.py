@@ -1,4 +1,4 @@
-"""What a process is allowed, and the commit that it runs from."""
+"""The cores that a process may use, and the commit that it runs from."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def git(tree: Path, *words: str) -> str:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A file where this module is in a source tree, in a repository that does not keep it yet."""
+    """A file where this module is in a source tree, in a repository that does not track it yet."""
     file = tmp_path / "tree" / "fewset" / "compute" / "machine.py"
     file.parent.mkdir(parents=True)
     file.write_text("first")
@@ -63,73 +63,49 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(source: Path) -> Path:
-    """The same in a repository that does."""
+def tracked(source: Path) -> Path:
+    """The same in a repository that tracks it."""
     git(source.parent, "add", str(source))
     git(source.parent, "commit", "-q", "-m", "second")
     return source
 
 
-def test_the_commit_is_the_trees(kept: Path) -> None:
-    second = git(kept.parent, "rev-parse", "HEAD")
-    assert commit(kept) == second
-    assert len(second) == 40
-    git(kept.parent, "commit", "-q", "--allow-empty", "-m", "third")
-    assert commit(kept) == git(kept.parent, "rev-parse", "HEAD") != second
+def test_the_commit_is_the_trees_and_names_changes_to_it(
+    tracked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, head = tracked.parents[2], git(tracked.parent, "rev-parse", "HEAD")
+    (tree / "notes.txt").write_text("not tracked")
+    assert commit(tracked) == head
+    (tree / "README.md").write_text("changed")
+    assert commit(tracked) == f"{head}+changes"
+    git(tree, "add", "README.md")
+    assert commit(tracked) == f"{head}+changes"
+    (tmp_path / "other").mkdir()
+    git(tmp_path / "other", "init", "-q")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))  # as in a hook of another repository
+    assert commit(tracked) == f"{head}+changes"
 
 
-def test_a_change_to_any_file_of_the_tree_is_said(kept: Path) -> None:
-    (kept.parents[2] / "notes.txt").write_text("of no repository")
-    second = commit(kept)
-    (kept.parents[2] / "README.md").write_text("changed")
-    assert commit(kept) == f"{second}+changes"
-    git(kept.parents[2], "add", "README.md")
-    assert commit(kept) == f"{second}+changes"
-    git(kept.parent, "commit", "-q", "-m", "third")
-    assert commit(kept) not in (second, f"{second}+changes")
-
-
-def test_without_a_repository_the_commit_is_unknown(tmp_path: Path) -> None:
-    file = tmp_path / "fewset" / "compute" / "machine.py"
+def test_without_git_or_a_repository_the_commit_is_unknown(
+    tracked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "wheel" / "fewset" / "compute" / "machine.py"
     file.parent.mkdir(parents=True)
     file.write_text("from a wheel")
     assert commit(file) == "unknown"
-
-
-def test_a_repository_without_a_commit_has_none(tmp_path: Path) -> None:
-    file = tmp_path / "fewset" / "compute" / "machine.py"
-    file.parent.mkdir(parents=True)
-    file.write_text("first")
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", ".")
-    assert commit(file) == "unknown"
-
-
-def test_without_git_the_commit_is_unknown(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert commit(kept) != "unknown"
+    git(tmp_path / "wheel", "init", "-q")
+    assert commit(file) == "unknown"  # a repository without a commit
     monkeypatch.setenv("PATH", "")
-    assert commit(kept) == "unknown"
+    assert commit(tracked) == "unknown"
 
 
-def test_the_repository_around_an_installed_wheel_is_not_meant(source: Path) -> None:
+def test_the_repository_around_an_installed_wheel_is_ignored(source: Path) -> None:
     """Neither where the wheel is beside .git (`pip install --target .`), nor in an environment below it."""
     assert commit(source) == "unknown"
     installed = source.parents[2] / ".venv" / "site-packages" / "fewset" / "compute" / "machine.py"
     installed.parent.mkdir(parents=True)
     installed.write_text("from a wheel")
     assert commit(installed) == "unknown"
-
-
-def test_the_repository_of_a_hook_is_not_meant(
-    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = commit(kept)
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init", "-q")
-    git(other, "commit", "-q", "--allow-empty", "-m", "other")
-    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    assert commit(kept) == expected
 
 
 _FORK = """

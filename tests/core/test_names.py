@@ -1,4 +1,4 @@
-"""One function says which names may become part of a path."""
+"""Names that may become part of a path."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from fewset.core.names import LONGEST, one_line, plain_name
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("", "no name at all"),
-        ("..", "begins with"),
-        (".", "begins with"),
-        (".hidden", "begins with"),
+        ("", "empty"),
+        ("..", "begins or ends"),
+        (".", "begins or ends"),
+        (".hidden", "begins or ends"),
         ("../out", "'/' in it"),
         ("/elsewhere", "'/' in it"),
         ("a\\b", "in it"),
@@ -22,16 +22,16 @@ from fewset.core.names import LONGEST, one_line, plain_name
         ("a\0b", "cannot be printed"),
         ("a\ud800b", "cannot be printed"),
         ("a\u202eb", "cannot be printed"),
-        (" a", "begins with"),
-        ("a ", "ends with"),
-        ("a.", "ends with"),
+        (" a", "begins or ends"),
+        ("a ", "begins or ends"),
+        ("a.", "begins or ends"),
         ("NUL", "device"),
         ("con .txt", "device"),
         ("lpt9.json", "device"),
         ("é" * (LONGEST // 2 + 1), "longer than 200 bytes"),
     ],
 )
-def test_a_name_that_is_no_file_everywhere_is_refused_on_one_line(name: str, why: str) -> None:
+def test_a_name_that_some_systems_cannot_have_is_rejected_on_one_line(name: str, why: str) -> None:
     with pytest.raises(UserError, match="cannot be the name of a folder or a file") as caught:
         plain_name(name, "the run")
     assert why in str(caught.value)

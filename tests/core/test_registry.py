@@ -1,4 +1,4 @@
-"""One registry for all kinds: a name is given once, and installed packages bring members of their own."""
+"""One registry for all kinds: a name is given once, and installed packages bring members."""
 
 import re
 import subprocess
@@ -26,7 +26,6 @@ REGISTER = {
     "importer": (IMPORTERS, register_importer),
     "setting": (PROTOCOLS, register_protocol),
 }
-every_kind = pytest.mark.parametrize("kind", REGISTER)
 
 MEMBER = """
 from torch import nn
@@ -42,7 +41,9 @@ class FromAfar(nn.Module):
 """
 
 
-@pytest.mark.parametrize("use", ["load", "rows", "photos", "mixed"])
+@pytest.mark.parametrize(
+    "use", ["mixed", *(pytest.param(use, marks=pytest.mark.slow) for use in ("load", "rows", "photos"))]
+)
 def test_threads_that_use_fewset_for_the_first_time_at_once_all_get_right_answers(use: str) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "tests.helpers.first_use", use],
@@ -51,39 +52,25 @@ def test_threads_that_use_fewset_for_the_first_time_at_once_all_get_right_answer
     assert process.stdout.strip() == ""
 
 
-class Stranger:
+class Newcomer:
     """Stands for a member of any kind."""
 
 
-@every_kind
-def test_a_member_is_found_by_its_name(kind: str) -> None:
+@pytest.mark.parametrize("kind", REGISTER)
+def test_a_member_is_found_by_its_name_which_is_given_once(kind: str) -> None:
     registry, register = REGISTER[kind]
     known = set(registry)
-    register("stranger")(Stranger)
-    assert set(registry) == {*known, "stranger"}
+    register("newcomer")(Newcomer)
+    assert set(registry) == {*known, "newcomer"}
     assert len(registry) == len(known) + 1
     assert Registry.kinds[kind] is registry
-    assert Stranger in (registry["stranger"], getattr(registry["stranger"], "entries", None))
-
-
-@every_kind
-def test_a_name_is_given_once(kind: str) -> None:
-    registry, register = REGISTER[kind]
-    register("stranger")(Stranger)
-    with pytest.raises(UserError, match=f"the {kind} name 'stranger' is taken by .*Stranger; choose another"):
-        register("stranger")(Stranger)
+    assert Newcomer in (registry["newcomer"], getattr(registry["newcomer"], "entries", None))
     for name in registry:
-        with pytest.raises(UserError, match=f"{kind} name '{name}' is taken by .*; choose another name"):
-            register(name)(Stranger)
-
-
-@every_kind
-def test_an_unknown_name_suggests_one(kind: str) -> None:
-    registry, register = REGISTER[kind]
-    register("stranger")(Stranger)
-    assert "strangr" not in registry
-    with pytest.raises(UserError, match=f"unknown {kind} 'strangr'. Did you mean 'stranger'?"):
-        registry["strangr"]
+        with pytest.raises(UserError, match=f"the {kind} name '{name}' is taken by "):
+            register(name)(Newcomer)
+    assert "newcomr" not in registry
+    with pytest.raises(UserError, match=f"unknown {kind} 'newcomr'. Did you mean 'newcomer'?"):
+        registry["newcomr"]
 
 
 def install(directory: Path, code: str) -> None:
@@ -106,27 +93,22 @@ def test_an_installed_package_brings_members(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("import absent_library", "ModuleNotFoundError: No module named 'absent_library'"),
-        ("class", "SyntaxError: "),
-        (MEMBER.replace("from-afar", "attention"), "UserError: the adapter name 'attention' is taken by"),
         ("raise ValueError('one\\nand two')", "ValueError: one and two"),
+        (MEMBER.replace("from-afar", "attention"), "UserError: the adapter name 'attention' is taken by"),
     ],
-    ids=["raises", "lacks a library", "is no Python", "takes a name", "says two lines"],
+    ids=["raises", "takes a name"],
 )
 def test_a_broken_package_is_named_on_one_line(tmp_path: Path, code: str, said: str) -> None:
     install(tmp_path, code)
     process = fewset_in_a_new_process("params", beside=tmp_path)
     assert process.returncode == 2
-    assert process.stderr.startswith(
-        "error: the plugin 'afar' (from_afar) of the installed package 'from-afar'"
-    )
+    assert process.stderr.startswith("error: the plugin 'afar' (from_afar) of the installed package")
     assert said in process.stderr
     assert process.stderr.count("\n") == 1
     assert "pip uninstall from-afar" in process.stderr
 
 
-def test_a_broken_package_stays_an_error_until_it_is_mended(
+def test_a_broken_package_stays_an_error_until_it_is_fixed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ADAPTERS, "_loaded", False)
@@ -136,6 +118,6 @@ def test_a_broken_package_stays_an_error_until_it_is_mended(
     for _ in range(2):
         with pytest.raises(UserError, match="cannot be loaded"):
             ADAPTERS["attention"]
-    install(tmp_path, MEMBER + "# mended")
+    install(tmp_path, MEMBER + "# fixed")
     assert "from-afar" in ADAPTERS
     assert "attention" in ADAPTERS

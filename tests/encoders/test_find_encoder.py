@@ -1,4 +1,4 @@
-"""Encoders by name, one's own among them."""
+"""Encoders by name, custom ones among them."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_the_encoder_of_the_guide() -> None:
     np.testing.assert_allclose(encoder([image]), [[np.asarray(image.convert("L")).mean()]], rtol=1e-5)
 
 
-def test_a_family_takes_what_comes_after_the_colon() -> None:
+def test_a_family_gets_the_name_after_the_colon() -> None:
     fewset.register_encoder("lite:")(
         lambda number, device: find_encoder(f"efficientnet-lite{number}", str(device))
     )
@@ -36,12 +36,12 @@ def test_a_family_takes_what_comes_after_the_colon() -> None:
     assert not is_encoder("lite")
 
 
-def test_other_names_are_refused() -> None:
+def test_other_names_are_rejected() -> None:
     with pytest.raises(UserError, match="Did you mean 'efficientnet-lite"):
         find_encoder("efficientnet-lite9")
     with pytest.raises(UserError, match="unknown encoder 'hub:'"):
         find_encoder("hub:model")
-    with pytest.raises(UserError, match="'hf:' lacks what comes after the colon"):
+    with pytest.raises(UserError, match="'hf:' needs a name"):
         find_encoder("hf:")
     with pytest.raises(UserError, match="--device is 'tpu'"):
         find_encoder("auto", "tpu")

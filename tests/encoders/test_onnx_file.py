@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.encoders import find_encoder, onnx_file
+from fewset.encoders import find_encoder
 from fewset.encoders.onnx_file import parts_of
 from fewset.io.files import write_json
 from tests.helpers.encoders import onnx_weight, photograph, write_onnx
@@ -66,14 +66,6 @@ def test_images_are_prepared_as_the_settings_say(
     np.testing.assert_allclose(row, mean_colour(np.asarray(expected(image))), rtol=1e-4, atol=1e-5)
 
 
-def test_mean_deviation_and_scale(tmp_path: Path) -> None:
-    settings = {"size": 19, "mean": [1, 2, 3], "std": [4, 5, 6], "scale": 1}
-    path = write_onnx(tmp_path / "model.onnx", ("maps",), settings=settings)
-    image = photograph(0, 19, 19)
-    expected = (np.asarray(image).mean(axis=(0, 1)) - [1, 2, 3]) / [4, 5, 6]
-    np.testing.assert_allclose(find_encoder(f"onnx:{path}")([image])[0], expected, rtol=1e-4)
-
-
 def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path) -> None:
     path = write_onnx(tmp_path / "model.onnx")
     digests = [find_encoder(f"onnx:{path}").digest]
@@ -92,11 +84,8 @@ def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"sizes": 19}, "unknown .* key 'sizes'. Did you mean 'size'"),
-        ({"size": "19"}, "size is '19'"),
-        ({"size": 19, "mean": [0.5]}, "mean is .*expected a list of 3"),
-        ({"size": 19, "std": [0.5, 0, 0.5]}, "expected numbers above 0"),
+        ({"size": 19, "std": [0.5, 0, 0.5]}, "above 0"),
         ({"size": 19, "resize": 18}, "the crop is 19 x 19 pixels, but images are resized to 18"),
-        ({"size": 19, "resample": "cubic"}, "Did you mean 'bicubic'"),
         ({"size": 23}, "does not embed an image of 23 x 23 pixels"),
     ],
 )
@@ -114,9 +103,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], message: str, tmp_pa
         ({"element": onnx.TensorProto.DOUBLE}, "expected one input: float32 images"),
     ],
 )
-def test_networks_that_are_none_of_images_to_rows(
-    options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_networks_with_other_inputs_or_outputs(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = write_onnx(tmp_path / "model.onnx", **options)
     with pytest.raises(UserError, match=message):
         find_encoder(f"onnx:{path}")
@@ -136,21 +123,7 @@ def write_graph(path: Path, nodes: list[onnx.NodeProto], *constants: onnx.Tensor
     return path
 
 
-def test_a_network_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, []) for name in ("go", "on")]
-    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("a", "b")]
-    count = onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [])
-    same = [onnx.helper.make_node("Identity", [given], [made]) for given, made in (("go", "on"), ("a", "b"))]
-    body = onnx.helper.make_graph(same, "body", [count, flags[0], values[0]], [flags[1], values[1]])
-    always = onnx.numpy_helper.from_array(np.array(True), "always")
-    loop = onnx.helper.make_node("Loop", ["", "always", "x"], ["y"], body=body)
-    file = write_graph(tmp_path / "loop.onnx", [loop], always)
-    monkeypatch.setattr(onnx_file, "_PATIENCE", 0.2)
-    with pytest.raises(UserError, match=r"loop.onnx takes more than 0 s to embed 2 images; choose a smaller"):
-        find_encoder(f"onnx:{file}")
-
-
-def test_features_that_hang_on_the_other_images_are_refused(tmp_path: Path) -> None:
+def test_features_that_depend_on_other_images_are_rejected(tmp_path: Path) -> None:
     mean = onnx.helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1)
     centred = onnx.helper.make_node("Sub", ["x", "mean"], ["y"])
     file = write_graph(tmp_path / "centred.onnx", [mean, centred])
@@ -198,23 +171,16 @@ def test_what_is_missing_or_damaged_is_said_in_one_line(tmp_path: Path) -> None:
         find_encoder(f"onnx:{path}")
     settings = path.with_name("model.onnx.json")
     settings.write_text("[1]")
-    with pytest.raises(UserError, match="is not a JSON table"):
+    with pytest.raises(UserError, match=r"model.onnx.json cannot be read.*; write it again"):
         find_encoder(f"onnx:{path}")
     settings.write_text("{}")
-    with pytest.raises(UserError, match="is not an ONNX file that onnxruntime runs") as caught:
+    with pytest.raises(UserError, match=r"model.onnx cannot be read.*; write it again") as caught:
         find_encoder(f"onnx:{path}")
     assert "\n" not in str(caught.value)
 
 
-def test_without_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_onnx(tmp_path / "model.onnx")
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(UserError, match=r"pip install 'fewset\[onnx\]'"):
-        find_encoder(f"onnx:{path}")
-
-
 def test_onnxruntime_reports_nothing_to_its_makers(tmp_path: Path) -> None:
-    """It writes a number of the machine into the user's cache, and sends it, unless it is told not to."""
+    """By default it stores an id of the machine in the user's cache, and sends it."""
     file = write_onnx(tmp_path / "model.onnx")
     program = f"from fewset.encoders import find_encoder\nfind_encoder('onnx:{file}')"
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}

@@ -15,7 +15,7 @@ from tests.helpers.encoders import photograph
 PREPROCESSING = Preprocessing(11, 13, 17, mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6))
 
 
-def test_the_filters_have_the_numbers_of_pillow() -> None:
+def test_the_filters_have_the_indices_of_pillow() -> None:
     assert FILTERS.items() <= {each.name.lower(): each.value for each in Image.Resampling}.items()
 
 
@@ -79,8 +79,8 @@ def test_every_setting_changes_the_digest(tmp_path: Path) -> None:
         ({"resize": 12}, "the crop is 11 x 13 pixels, but images are resized to 12"),
         ({"resize": (13, 11)}, r"resized to \(13, 11\)"),
         ({"resample": 6}, "the resampling filter is 6"),
-        ({"std": (1.0, 0.0, 1.0)}, "expected numbers above 0"),
-        ({"scale": 0.0}, "expected numbers above 0"),
+        ({"std": (1.0, 0.0, 1.0)}, "above 0"),
+        ({"scale": 0.0}, "above 0"),
     ],
 )
 def test_settings_that_make_no_sense(change: dict[str, Any], message: str) -> None:

@@ -627,10 +627,10 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     [
         (torch.zeros(3), "holds no state dict"),
         ({"params": {}}, "holds no state dict"),
-        ({"params": {"encoder.0": [1, 2]}}, "the entry 'encoder.0' is of type list"),
+        ({"params": {"encoder.0": [1, 2]}}, "the entry 'encoder.0' of type list"),
         ({"epoch": 3, "state_dict": {}}, "holds no state dict"),
-        ({"epoch": 3, "encoder.0": torch.zeros(3)}, "the entry 'epoch' is of type int"),
-        ({"state_dict": {"args": Namespace()}}, "the entry 'args' is of type"),
+        ({"epoch": 3, "encoder.0": torch.zeros(3)}, "the entry 'epoch' of type int"),
+        ({"state_dict": {"args": Namespace()}}, "the entry 'args' of type"),
     ],
 )
 def test_a_checkpoint_of_something_else(tmp_path: Path, content: object, message: str) -> None:

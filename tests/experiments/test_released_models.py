@@ -18,7 +18,7 @@ from fewset.experiments import weights as weights_files
 from fewset.experiments.recipes import read_recipe
 from fewset.experiments.weights import load, load_weights, released_models
 from fewset.io.files import file_digest
-from fewset.io.packaged import packaged_directory
+from fewset.io.paths import packaged_directory
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedRun
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed

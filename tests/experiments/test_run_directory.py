@@ -11,7 +11,7 @@ from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.run_directory import RunDirectory
 from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.train_run import execute
-from fewset.io.partial import partial_path
+from fewset.io.paths import partial_path
 
 pytestmark = pytest.mark.usefixtures("tiny_set", "tiny_table")
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from fewset.compute.machine import describe
 from fewset.core.errors import UserError
 from fewset.io.files import write_json
-from fewset.io.records import read_record
+from fewset.io.reading import read_record
 
 FORMAT = 1
 

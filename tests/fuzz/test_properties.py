@@ -19,7 +19,7 @@ from fewset.data.images.pickles import read_pickle
 from fewset.data.images.sources import Source
 from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_text
 from fewset.io.arrays import read_array
-from fewset.io.partial import partial_of, partial_path
+from fewset.io.paths import partial_of, partial_path
 from fewset.io.reading import parse_json
 from fewset.io.zips import leads_out
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from fewset.cli.app import app
 from fewset.core.errors import UserError
-from fewset.io.refusals import as_user_error
+from fewset.io.os_errors import as_user_error
 
 TINY = [
     "data.set=tiny",

@@ -13,10 +13,9 @@ import numpy as np
 
 from fewset.classify.photos.sources import Listing
 from fewset.classify.predict.answers import Row
-from fewset.io.files import replacing
-from fewset.io.inside import inside
+from fewset.io.files import harmless, replacing
+from fewset.io.paths import inside
 from fewset.io.reading import open_file, parse_json
-from fewset.io.spreadsheets import harmless
 
 _NUMBER = (int, float, NoneType)
 _ANSWER: dict[str, tuple[type, ...]] = {

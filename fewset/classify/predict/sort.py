@@ -23,7 +23,7 @@ from fewset.classify.predict.answers import Row
 from fewset.classify.predict.files import is_answer
 from fewset.core.errors import UserError
 from fewset.io.files import replacing
-from fewset.io.inside import inside
+from fewset.io.paths import inside
 from fewset.io.reading import open_file, parse_json
 
 Place = Callable[[Path, Path], None]

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 
 from fewset.core.errors import UserError
 from fewset.io.files import write_text
-from fewset.io.records import read_record
+from fewset.io.reading import read_record
 
 FILE = "nearness.json"
 _FORMAT = 1

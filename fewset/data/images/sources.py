@@ -12,8 +12,8 @@ from typing import IO
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.data.images.decoding import SUFFIXES, is_image
+from fewset.io.os_errors import as_user_error
 from fewset.io.reading import open_file, read_bytes
-from fewset.io.refusals import as_user_error
 from fewset.io.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.

@@ -143,14 +143,14 @@ def test_a_damaged_member_of_a_zip_is_a_bad_image(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[data.index(b"c3/1.png") + 100] ^= 0xFF
     path.write_bytes(data)
-    with pytest.raises(UserError, match=r"1 of 21 images(.|\n)*c3/1.png: cannot be read from the zip file"):
+    with pytest.raises(UserError, match=r"1 of 21 images(.|\n)*c3/1.png.*cannot be read"):
         import_set("folder", path, size=11)
 
 
 @both
 def test_a_huge_file_is_a_bad_image(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fewset.data.images.sources._LARGEST", 2000)
-    with pytest.raises(UserError, match=r"c0/1.png: file of 2001 bytes, more than the limit of 2000"):
+    with pytest.raises(UserError, match=r"c0/1.png.* file of 2001 bytes, more than the limit of 2000"):
         import_set("folder", write({**folder(), "c0/1.png": b"\0" * 2001}, tmp_path), size=11)
 
 

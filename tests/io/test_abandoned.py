@@ -1,4 +1,4 @@
-"""What killed processes leave is known by the number of the process, and the next one clears it."""
+"""The next process removes temporary files of killed processes, which it knows by their ids."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fewset.io import partial
-from fewset.io.files import replacing_directory, write_text
-from fewset.io.partial import abandoned, clear, old_path, partial_path
+from fewset.io import paths
+from fewset.io.files import abandoned, clear, replacing_directory, write_text
+from fewset.io.paths import partial_path
 
 
 def left_by(process: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -21,8 +21,8 @@ def left_by(process: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def dead() -> int:
-    """The number of a process that has ended."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
+    """The id of a process that has ended."""
+    ended = subprocess.Popen(["true"])
     ended.wait()
     return ended.pid
 
@@ -44,7 +44,7 @@ def test_the_next_writer_clears_what_a_dead_process_left(
 
 def test_another_machine_s_are_left_alone(tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(partial, "_HOST", "0" * 6)
+        patch.setattr(paths, "HOST", "0" * 6)
         left_by(dead, tmp_path / "file", patch).write_bytes(b"half")
     (tmp_path / ".file.123.partial").write_bytes(b"somebody else's")
     assert abandoned(tmp_path) == []
@@ -52,9 +52,9 @@ def test_another_machine_s_are_left_alone(tmp_path: Path, dead: int, monkeypatch
 
 
 def test_another_container_s_are_left_alone(tmp_path: Path, dead: int) -> None:
-    """It may have the name of the host; the numbers of its processes are its own."""
+    """It may have the name of the host; the ids of its processes are its own."""
     write = (
-        "import os, sys; from pathlib import Path; from fewset.io.partial import partial_path; "
+        "import os, sys; from pathlib import Path; from fewset.io.paths import partial_path; "
         f"os.getpid = lambda: {dead}; partial_path(Path(sys.argv[1])).touch()"
     )
     python = [sys.executable, "-c", write, str(tmp_path / "x")]
@@ -72,8 +72,9 @@ def test_a_directory_whose_successor_never_came_is_put_back(
 ) -> None:
     half = left_by(dead, tmp_path / "birds", monkeypatch)
     half.mkdir()
-    old_path(half).mkdir()
-    (old_path(half) / "images").write_bytes(b"all of them")
+    old = half.with_suffix(".old")
+    old.mkdir()
+    (old / "images").write_bytes(b"all of them")
     assert len(list(clear([tmp_path]))) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["birds"]
     assert (tmp_path / "birds" / "images").read_bytes() == b"all of them"
@@ -82,7 +83,7 @@ def test_a_directory_whose_successor_never_came_is_put_back(
 def test_a_directory_that_was_replaced_is_gone(
     tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old_path(left_by(dead, tmp_path / "birds", monkeypatch)).mkdir()
+    left_by(dead, tmp_path / "birds", monkeypatch).with_suffix(".old").mkdir()
     with replacing_directory(tmp_path / "birds") as new:
         (new / "images").write_bytes(b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["birds"]

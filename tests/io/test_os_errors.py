@@ -1,4 +1,4 @@
-"""What the system refuses is one line with the path and the remedy, whichever library was asked to write."""
+"""Errors of the system are one line with the path and the remedy, whichever library writes."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from fewset.core.errors import UserError
 from fewset.io.files import replacing, replacing_directory, write_json
-from fewset.io.refusals import as_user_error, refused
+from fewset.io.os_errors import as_user_error, refused
 
 LARGE = np.zeros(2**21)
 
@@ -76,6 +76,6 @@ def test_outputs_on_and_under_a_file_are_one_line(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_vanishes_is_one_line(tmp_path: Path) -> None:
-    gone = r"out: No such file or directory; it is not there, or not any more"
+    gone = r"out: No such file or directory"
     with pytest.raises(UserError, match=gone), replacing(tmp_path / "gone" / "out") as temporary:
         temporary.parent.rmdir()
