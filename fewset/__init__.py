@@ -1,61 +1,33 @@
 """fewset: recognise new classes from a handful of images by adapting embeddings to the task at hand.
 
-The public names are loaded when they are first used, so that `import fewset` is quick and needs no torch.
+The public names are listed in `__init__.pyi`. Each is loaded when it is first used, so that `import fewset`
+is quick and needs no torch.
 """
 
+import ast
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from fewset.classify.classifier import FewShotClassifier as FewShotClassifier
-    from fewset.classify.embedding import embed as embed
-    from fewset.data.images.importing import import_set as import_set
-    from fewset.data.images.store import open_set as open_set
-    from fewset.encoders import register_encoder as register_encoder
-    from fewset.evaluation.scoring import evaluate as evaluate
-    from fewset.experiments.authors_checkpoint import load_authors_checkpoint as load_authors_checkpoint
-    from fewset.experiments.weights import list_models as list_models
-    from fewset.experiments.weights import load as load
-    from fewset.models.adapters import register_adapter as register_adapter
-    from fewset.models.backbones import register_backbone as register_backbone
-    from fewset.models.heads import register_head as register_head
-    from fewset.models.model import FewShotModel as FewShotModel
-    from fewset.tasks.scores import Difference as Difference
-    from fewset.tasks.scores import Score as Score
-    from fewset.tasks.scores import compare as compare
-    from fewset.tasks.spec import TaskSpec as TaskSpec
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Difference": "fewset.tasks.scores",
-    "FewShotClassifier": "fewset.classify.classifier",
-    "FewShotModel": "fewset.models.model",
-    "Score": "fewset.tasks.scores",
-    "TaskSpec": "fewset.tasks.spec",
-    "compare": "fewset.tasks.scores",
-    "embed": "fewset.classify.embedding",
-    "evaluate": "fewset.evaluation.scoring",
-    "import_set": "fewset.data.images.importing",
-    "list_models": "fewset.experiments.weights",
-    "load": "fewset.experiments.weights",
-    "load_authors_checkpoint": "fewset.experiments.authors_checkpoint",
-    "open_set": "fewset.data.images.store",
-    "register_adapter": "fewset.models.adapters",
-    "register_backbone": "fewset.models.backbones",
-    "register_encoder": "fewset.encoders",
-    "register_head": "fewset.models.heads",
+_MODULES = {
+    item.name: node.module
+    for node in ast.parse(Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8")).body
+    if isinstance(node, ast.ImportFrom) and node.module
+    for item in node.names
 }
 
-__all__ = sorted(_HOME)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'fewset' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    globals()[name] = value = getattr(import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

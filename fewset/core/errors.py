@@ -10,7 +10,21 @@ class UserError(ValueError):
 
     The command line prints it on one line and exits with code 2; every other exception is a defect of fewset
     and keeps its traceback.
+
+    Args:
+        message: The error in one line.
+
+    Example:
+        >>> import fewset
+        >>> try:
+        ...     fewset.TaskSpec(shot=0)
+        ... except fewset.UserError as error:
+        ...     print(error)
+        shot is 0, expected 1 or more
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
 
 
 def unknown_name(what: str, got: object, names: Iterable[object]) -> UserError:

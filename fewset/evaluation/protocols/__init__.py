@@ -135,7 +135,27 @@ PROTOCOLS: Registry[type[Protocol]] = Registry("setting", __name__)
 
 
 def register_protocol(name: str) -> Callable[[Registered], Registered]:
-    """Class decorator: make a protocol known to the command line and to recipes under `name`."""
+    """Register a protocol for the command line and for recipes.
+
+    Args:
+        name: The name for `--setting`, which must be free.
+
+    Returns:
+        The class decorator; it returns the class unchanged.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import fewset
+        >>> from dataclasses import dataclass
+        >>> from fewset.evaluation.protocols import Outcome, Protocol
+        >>> @fewset.register_protocol("one-class")
+        ... @dataclass(frozen=True)
+        ... class OneClass(Protocol):
+        ...     def prepare(self, job): ...
+        ...     def evaluate(self, job, items): ...
+    """
     return PROTOCOLS.register(name)
 
 

@@ -60,7 +60,26 @@ _Entries = Callable[[Source], list[Entry]]
 def register_importer(
     name: str, *, size: int = _SIZE, shares: tuple[int, int, int] = SHARES
 ) -> Callable[[_Entries], _Entries]:
-    """Decorator: make a function that lists the images of a source known as the layout `name`."""
+    """Register a function that lists the images of a source as the importer of a layout.
+
+    Args:
+        name: The name of the layout for `fewset data import`, which must be free.
+        size: Pixels of a side of the stored images, unless the user gives another number.
+        shares: The shares of the classes in train, validation and test, if the layout has no splits.
+
+    Returns:
+        The decorator; it returns the function unchanged.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import fewset
+        >>> from fewset.data.images.importers import Entry
+        >>> @fewset.register_importer("pairs")  # images LABEL-NUMBER.png in one directory
+        ... def entries(source):
+        ...     return [Entry(file, file.partition("-")[0]) for file in source.images()]
+    """
 
     def decorate(entries: _Entries) -> _Entries:
         IMPORTERS.register(name)(Importer(entries, size, shares))
