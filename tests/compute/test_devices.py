@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fewset.compute import devices, distributed
-from fewset.compute.devices import pick_device, send, usable_precision
+from fewset.compute.devices import pick_device, usable_precision
 from fewset.core.errors import UserError
 from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.train_run import execute
@@ -60,26 +60,6 @@ def test_each_process_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         pick_device("cuda:1")
 
 
-def test_only_a_gpu_is_sent_to_through_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-
-    def pin(values: torch.Tensor) -> torch.Tensor:
-        calls.append("pinned")
-        return values
-
-    def to(values: torch.Tensor, device: torch.device, non_blocking: bool = False) -> torch.Tensor:
-        calls.append((device.type, non_blocking))
-        return values
-
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    values = torch.arange(7)
-    assert send(values, CPU) is values
-    monkeypatch.setattr(torch.Tensor, "to", to)
-    assert calls == []
-    send(values, torch.device("cuda", 1))
-    assert calls == ["pinned", ("cuda", True)]
-
-
 def model() -> FewShotModel:
     torch.manual_seed(0)
     return FewShotModel(Conv4(input_size=16, dim=11), Identity(11), PrototypeHead(11))
@@ -101,11 +81,6 @@ NOTE = "bfloat16 is not usable on this CPU (the probe ended with SIGILL): using 
 def test_a_trapped_bfloat16_is_not_used() -> None:
     assert usable_precision("bfloat16", CPU) == ("float32", NOTE)
     assert usable_precision("float32", CPU) == ("float32", "")
-
-
-def test_the_probe_does_not_end_this_process() -> None:
-    precision, note = usable_precision("bfloat16", CPU)
-    assert (precision == "bfloat16") == (note == "")
 
 
 def test_the_backbone_alone_computes_in_bfloat16() -> None:
