@@ -221,8 +221,8 @@ def abandoned(directory: Path) -> list[Path]:
     return sorted(directory / name for name in names if _is_abandoned(name))
 
 
-def clear(directories: Iterable[Path]) -> Iterator[tuple[Path, int]]:
-    """Remove what dead processes have left in directories; yields each path and its size in bytes.
+def clear_all(*directories: Path) -> None:
+    """Remove the temporary files that dead processes have left in directories.
 
     A directory that was moved away for a new one, which never came, is put back.
     """
@@ -230,18 +230,10 @@ def clear(directories: Iterable[Path]) -> Iterator[tuple[Path, int]]:
         for path in abandoned(directory):
             target = path.with_name(partial_of(path) or "")
             with suppress(OSError):  # another process may do the same
-                size = sum(file.lstat().st_size for file in (path, *path.rglob("*")))
                 if path.suffix == ".old" and not target.exists():
                     path.rename(target)
                 else:
                     _remove(path)
-                yield path, size
-
-
-def clear_all(*directories: Path) -> None:
-    """Remove what dead processes have left in directories."""
-    for _ in clear(directories):
-        pass
 
 
 def _remove(path: Path) -> None:
