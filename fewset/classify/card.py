@@ -16,11 +16,9 @@ _LISTED = 10
 def summary(learned: Learned) -> list[str]:
     """The findings, one a line, the most important first."""
     trust = learned.trust
-    lines = [
-        f"accuracy by {_method(trust)}, {trust.right:,} of {trust.tested:,} right; {trust.in_words}"
-        if trust.tested
-        else f"{_method(trust)} is not usable with 1 or 2 {_unit(trust)} a class; {trust.in_words}"
-    ]
+    lines = [trust.in_words]
+    if trust.tested:
+        lines.append(f"{trust.right:,} of {trust.tested:,} photos right when left out")
     if learned.background is not None:
         lines.append(learned.background.comparison.in_words)
     if trust.tested and trust.untested:
@@ -93,10 +91,6 @@ Probabilities are calibrated on the same answers.
 Decisions about people, and whatever must not go wrong now and then. It knows the classes above and nothing
 else, and a photo of another thing may still get one of their names.
 """
-
-
-def _method(trust: Trust) -> str:
-    return "leave-one-out" if trust.groups is None else "leave-one-group-out"
 
 
 def _unit(trust: Trust) -> str:

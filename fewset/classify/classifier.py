@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,14 @@ from fewset.classify.model import EncoderStamp, Learned, learn, warn_if_not_advi
 from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import Photo, as_sequence, is_photos, opened_classes, opened_photos
 from fewset.classify.photos.support import Support, group_names, support_of_photos, support_of_rows
-from fewset.classify.predict.answers import Answer, answered, top_classes
+from fewset.classify.predict.answers import Answer, Predictor, top_classes
 from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.encoders import Encoder
 from fewset.io.files import check_output
 
-_BATCH = 256  # photos that are answered at once
-_FEW = 100  # photos that are embedded so soon that nobody wants to see it
+_FEW = 100  # photos that are embedded without a progress bar
 
 
 class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -177,16 +175,14 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Takes any number of photos in bounded memory. What cannot be read is an answer with the reason.
         """
         check_is_fitted(self)
-        learned, share = self.learned_, rejected_share(self.reject)
+        predictor = Predictor(self.learned_, top, rejected_share(self.reject))
         X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
-            rows = [PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X))]
-            yield from answered(learned, rows, top, share)
+            rows = (PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X)))
+            yield from predictor.answers(rows)
             return
         with opened_photos(X) as photos:
-            rows_to_come = photo_rows(photos, self._encoder())
-            while batch := list(islice(rows_to_come, _BATCH)):
-                yield from answered(learned, batch, top, share)
+            yield from predictor.answers(photo_rows(photos, self._encoder()))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
         """The share of photos that are classified rightly; a folder with a folder a class needs no labels."""

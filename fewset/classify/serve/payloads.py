@@ -1,7 +1,6 @@
-"""What requests and responses hold, as openapi.json describes it."""
+"""The responses of the HTTP interface, as openapi.json describes them."""
 
 from math import isfinite
-from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -9,36 +8,10 @@ from fewset.classify.labels import plain_label
 from fewset.classify.predict.answers import Answer
 from fewset.classify.serve.album import AlbumPhoto
 from fewset.classify.serve.workbench import Moment
-from fewset.core.names import LONGEST
-
-ClassName = Annotated[str, Field(min_length=1, max_length=LONGEST)]
-Number = Annotated[int, Field(ge=0, lt=2**53)]
-Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Problem(BaseModel):
     detail: str
-
-
-class NewClass(BaseModel):
-    name: ClassName
-
-
-class Rename(BaseModel):
-    name: ClassName
-    new_name: ClassName
-
-
-class PhotoNumbers(BaseModel):
-    photos: list[Number] = Field(min_length=1, max_length=20_000)
-
-
-class Move(PhotoNumbers):
-    label: ClassName
-
-
-class Reject(BaseModel):
-    share: Share | None = Field(description="Of the classes' own photos that may be rejected; null: none.")
 
 
 class PhotoShown(BaseModel):
@@ -98,8 +71,8 @@ class State(BaseModel):
     encoder: str
     head: str
     classes: list[ClassShown]
-    share: float | None
-    usual_share: float = Field(description="The share to set when a photo may be none of these again.")
+    share: float | None = Field(description="The allowed false-rejection rate; null: nothing is rejected.")
+    usual_share: float = Field(description="The rate to set when rejection is switched on again.")
     can_reject: bool = Field(description="Whether the classifier can find a photo to be none of these.")
     trust: TrustShown | None = Field(
         description="null as long as fewer than two classes have photos, and while it is learning."
@@ -115,7 +88,7 @@ class Reason(PhotoShown):
 
 
 class AnswerShown(BaseModel):
-    number: int | None = Field(default=None, description="Of a photo that is kept.")
+    number: int | None = Field(description="Of a photo that is kept.")
     name: str
     label: str | None = Field(description="The likeliest class, also of a photo that is none of these.")
     none_of_these: bool
@@ -123,8 +96,8 @@ class AnswerShown(BaseModel):
     top: list[tuple[str, float]] = Field(description="The likeliest classes with their probabilities.")
     closeness: float | None
     reason: Reason | None = Field(description="The nearest labelled photo.")
-    problem: str = ""
-    taught: str | None = Field(default=None, description="The class that the photo was put into.")
+    problem: str
+    taught: str | None = Field(description="The class that the photo was put into.")
 
 
 class Answers(BaseModel):
@@ -138,12 +111,13 @@ def trust_shown(moment: Moment) -> TrustShown | None:
         return None
     trust, photos = moment.learned.trust, moment.album.photos
     names = [str(plain_label(label)) for label in moment.learned.support.classes]
+    low, high = trust.interval or (None, None)
     return TrustShown(
         in_words=trust.in_words,
         tested=trust.tested,
         right=trust.right,
-        low=trust.interval.low if trust.interval else None,
-        high=trust.interval.high if trust.interval else None,
+        low=low,
+        high=high,
         untested=[names[label] for label in trust.untested],
         confusions=[
             ConfusionShown(label=names[each.label], taken_for=names[each.taken_for], photos=each.photos)
@@ -174,8 +148,8 @@ def photo_shown(photo: AlbumPhoto) -> PhotoShown:
     return PhotoShown(number=photo.number, name=photo.row.name)
 
 
-def answer_shown(moment: Moment, answer: Answer, number: int | None = None) -> AnswerShown:
-    """One answer, with the nearest labelled photo as it stands in the album."""
+def answer_shown(moment: Moment, answer: Answer, number: int | None) -> AnswerShown:
+    """One answer, with the nearest labelled photo as it is in the album."""
     nearest = moment.album.photos[answer.nearest] if answer.nearest >= 0 else None
     kept = moment.album.by_number.get(number) if number is not None else None
     label = str(answer.top[0][0]) if answer.top else None

@@ -15,7 +15,7 @@ from fewset.classify.embedding import chosen_encoder, encoder_of
 from fewset.classify.heads import find_classifier_head
 from fewset.classify.model import EncoderStamp, Learned, learn
 from fewset.classify.photos.rows import PhotoRow
-from fewset.classify.predict.answers import Answer, answered, unreadable
+from fewset.classify.predict.answers import Answer, Predictor, unreadable
 from fewset.classify.saving import load_classifier
 from fewset.classify.serve.album import Album, AlbumPhoto, in_words, photo_rows_of
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
@@ -47,7 +47,7 @@ class Moment:
 
     def answers(self, rows: Sequence[PhotoRow], top: int = TOP) -> list[Answer]:
         """What the classifier says of photos."""
-        return list(answered(self.ready(), rows, top, self.album.share))
+        return list(Predictor(self.ready(), top, self.album.share).answers(rows))
 
     def tried_answers(self) -> list[Answer]:
         """What it says of the photos that were tried; that it cannot tell, as long as there is none."""

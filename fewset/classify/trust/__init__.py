@@ -74,16 +74,25 @@ class Trust:
         return left_out_interval(self.right, self.tested, self.groups, self.left) if self.tested else None
 
     @property
+    def method(self) -> str:
+        """How the photos were tested."""
+        return "leave-one-out" if self.groups is None else "leave-one-group-out"
+
+    @property
     def in_words(self) -> str:
         """The interval as a sentence, or why there is none."""
         if self.interval is None:
+            unit = "photos" if self.groups is None else "groups"
             return (
-                f"{self.photos} photos: how well it does cannot be told, which takes {LEAST_SHOTS} different "
-                f"{'photos' if self.groups is None else 'groups'} of a class or more"
+                f"Expected accuracy on new photos: unknown; {self.method} needs {LEAST_SHOTS} different "
+                f"{unit} of a class or more"
             )
         low, high = (round(100 * bound) for bound in self.interval)
         groups = "" if self.groups is None else f" of {self.groups} groups"
-        return f"{self.tested} photos{groups}: between {low} % and {high} %"
+        return (
+            f"Expected accuracy on new photos: {low} to {high} % (95 % interval, {self.method} on "
+            f"{self.tested:,} photos{groups})"
+        )
 
 
 def examine(head: ClassifierHead, support: Support) -> Trust:

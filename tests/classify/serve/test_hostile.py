@@ -3,9 +3,7 @@
 `make hostile` sends the 10,000 of the record in `results/serve/mutations.json`, and makes it.
 """
 
-import json
 import os
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -88,7 +86,7 @@ KINDS: dict[str, tuple[Send, float]] = {
 
 def check(answer: Any) -> None:
     """A success or a 4xx with a reason, both as JSON, and nothing of the server's own inside in it."""
-    assert answer.status_code in (200, 204, 400, 404, 408, 413, 422), (answer.status_code, answer.text)
+    assert answer.status_code in (200, 204, 400, 404, 413, 422), (answer.status_code, answer.text)
     if answer.status_code == 204:
         return
     assert answer.headers["content-type"] == "application/json"
@@ -137,12 +135,3 @@ def test_mutated_uploads_are_answered_and_do_no_harm(tmp_path: Path, monkeypatch
             {"uploads": COUNT, "seed": 0, "answers": statuses, "server_errors": 0, "files_left": 0,
              "memory_grown_mib": round(grown / 2**20, 1), "commit": commit(), "command": "make hostile"},
         )  # fmt: skip
-
-
-def test_the_guide_says_what_the_record_says() -> None:
-    record = json.loads((ROOT / "results" / "serve" / "mutations.json").read_text())
-    guide = " ".join((ROOT / "docs" / "serve.md").read_text().split())
-    (sent,) = re.findall(r"([\d,]+) mutated uploads", guide)
-    assert int(sent.replace(",", "")) == record["uploads"] >= 10_000
-    assert sum(sum(each.values()) for each in record["answers"].values()) == record["uploads"]
-    assert not any(status.startswith("5") for each in record["answers"].values() for status in each)

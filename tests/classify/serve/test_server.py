@@ -3,12 +3,10 @@
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -16,7 +14,6 @@ import pytest
 from fewset import FewShotClassifier
 from fewset.classify.serve import server
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
-from fewset.classify.serve.guard import Limits
 from fewset.classify.serve.workbench import Workbench
 from tests.helpers.browser import served
 from tests.helpers.command_line import fail
@@ -79,40 +76,6 @@ def received(sent: bytes, port: int) -> bytes:
         while part := connection.recv(65536):
             found += part
     return found
-
-
-def test_idle_connections_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "most_connections", lambda: 8)
-    with running() as port, ExitStack() as opened:
-        for number in range(30):
-            idle = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-            idle.sendall(b"GET / HTTP/1.1\r\nHost: local" if number % 2 else b"")
-        started = time.monotonic()
-        assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
-        assert time.monotonic() - started < 5
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on open files: run it on Linux")
-def test_more_connections_than_files_block_nobody_and_log_nothing() -> None:
-    """200 idle connections to a process that may open 128 files."""
-    with served(files=128) as address, ExitStack() as opened:
-        place = urlsplit(address)
-        for _ in range(200):
-            opened.enter_context(socket.create_connection((place.hostname, place.port), timeout=10))
-        started = time.monotonic()
-        for _ in range(3):
-            assert httpx2.get(f"{address}api/state", timeout=30).status_code == 200
-        assert time.monotonic() - started < 10
-
-
-@pytest.mark.parametrize("limits", [Limits(patience=0.3), Limits(patience=0.3, rate=10)])
-def test_a_body_that_does_not_come_is_not_waited_for(limits: Limits) -> None:
-    head = b"POST /api/classes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
-    with running(limits=limits) as port:
-        found = received(head, port)
-        assert found.startswith(b"HTTP/1.1 408")
-        assert b"too slowly" in found
-        assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
 
 
 @pytest.mark.parametrize(
