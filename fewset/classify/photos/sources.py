@@ -1,4 +1,4 @@
-"""What users call photos, in one form: a folder, a zip file, a table, paths, Pillow images, arrays of pixels.
+"""Photos in one form, from a folder, a zip file, a table, paths, Pillow images or arrays of pixels.
 
 Nothing is decoded here; a `Photo` is a name and a way to its bytes or pixels.
 """
@@ -28,21 +28,18 @@ State = tuple[int, int]
 
 
 class Photo(NamedTuple):
-    """A photo that nobody has opened yet."""
+    """A photo that is not read yet."""
 
     name: str
     """Where it is from: a path, a path inside a folder or zip file, or "photo 3"."""
     read: Callable[[], Pixels]
     """May raise `OSError`."""
     group: str = ""
-    """What it belongs to with others, such as an object or a burst; "" where it stands for itself."""
+    """The group of the photo, such as an object or a burst; "" for a photo without one."""
 
 
 def is_photos(photos: Any) -> bool:
-    """Whether these are photos; otherwise they are rows of features, for scikit-learn to check.
-
-    Told by the type of the whole, or of its first element: a 2-D array of numbers is always features.
-    """
+    """Whether these are photos, by the type of the whole or of the first element; else they are features."""
     if isinstance(photos, str | PathLike | Image.Image):
         return True
     if getattr(photos, "ndim", 1) != 1:
@@ -57,7 +54,7 @@ def is_photos(photos: Any) -> bool:
 
 
 def as_sequence(photos: Any) -> Any:
-    """What has no length, such as an iterator, as a list that can be read more than once; else as it is."""
+    """An iterable without a length as a list, which can be read more than once; anything else as it is."""
     values = list(photos) if isinstance(photos, Iterable) and not isinstance(photos, Sized) else photos
     if isinstance(values, list | tuple) and not values:
         raise UserError(
@@ -68,7 +65,7 @@ def as_sequence(photos: Any) -> Any:
 
 @contextmanager
 def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
-    """The photos of a folder or zip file (all that are in it), or those that are listed."""
+    """All photos of a folder or zip file, or those of a list."""
     if isinstance(photos, str | PathLike):
         path = Path(fspath(photos))
         if path.suffix.lower() in SUFFIXES:
@@ -152,12 +149,12 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
                 f"{source.path} has the splits {', '.join(splits)}, expected a folder a class; take one of "
                 f"them: {source.path / splits[-1]}"
             )
-        for entry in found:
-            if entry.group is not None:
-                raise UserError(
-                    f"{entry.file} in {source.path} is two folders deep, expected a folder a class; move the "
-                    "folders of the classes side by side"
-                )
+        deep = [entry.file for entry in found if entry.group is not None]
+        if deep:
+            raise UserError(
+                f"{deep[0]} in {source.path} is two folders deep, expected a folder a class; move the "
+                "folders of the classes side by side"
+            )
         if not found:
             raise UserError(
                 f"there are no photos in {source.path}; expected a folder a class with files "
@@ -168,7 +165,7 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that paths name, and those that tables among them list: what no output may replace."""
+    """The files that paths name, and those that tables among them list: no output may replace them."""
     for path in paths:
         yield path
         if _is_table(path) and path.is_file():
@@ -176,7 +173,7 @@ def read_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def check_no_photo(path: Path) -> None:
-    """Refuse to write over a photo."""
+    """Raise an error for an output with the name of a photo."""
     if path.suffix.lower() in SUFFIXES:
         raise UserError(f"{path} has the name of a photo, which must not be lost; choose another name")
 

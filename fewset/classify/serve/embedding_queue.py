@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from fewset.classify.photos.rows import BATCH, Look, PhotoRow, look_at
+from fewset.classify.photos.rows import BATCH, PhotoRow, read_photo_for
 from fewset.classify.photos.sources import Photo
 from fewset.encoders import FEW, Encoder, ThreadedEncoder
 
@@ -24,9 +24,9 @@ class QueueFull(Exception):  # noqa: N818 - not an error: come again later
 
 
 class _Decoded(NamedTuple):
-    look: Look
+    row: PhotoRow
     image: Image.Image
-    row: "Future[PhotoRow]"
+    result: "Future[PhotoRow]"
 
 
 class EmbeddingQueue:
@@ -64,7 +64,7 @@ class EmbeddingQueue:
             self._waiting += len(photos)
         rows: list[Future[PhotoRow]] = [Future() for _ in photos]
         for photo, row in zip(photos, rows, strict=True):
-            self._pool.submit(self._look, photo, row, thumbnails)
+            self._pool.submit(self._read, photo, row, thumbnails)
         return rows
 
     def close(self) -> None:
@@ -79,21 +79,21 @@ class EmbeddingQueue:
         with self._counting:
             self._waiting -= 1
 
-    def _look(self, photo: Photo, row: "Future[PhotoRow]", thumbnails: bool) -> None:
-        if not row.set_running_or_notify_cancel():
+    def _read(self, photo: Photo, result: "Future[PhotoRow]", thumbnails: bool) -> None:
+        if not result.set_running_or_notify_cancel():
             self._leave()  # the client is gone
             return
         try:
-            look = look_at(photo, self.encoder.input_size, thumbnails)
+            row, image = read_photo_for(self.encoder, photo, thumbnails)
         except Exception as error:
             self._leave()
-            row.set_exception(error)
+            result.set_exception(error)
             return
-        if look.image is None:
+        if image is None:
             self._leave()
-            row.set_result(look.unreadable(self.encoder.dim))
+            result.set_result(row)
         else:
-            self._decoded.put(_Decoded(look, look.image, row))
+            self._decoded.put(_Decoded(row, image, result))
 
     def _work(self) -> None:
         """Embed until the end, which stays in the queue for the other threads."""
@@ -104,11 +104,11 @@ class EmbeddingQueue:
             except Exception as error:
                 for decoded in batch:
                     self._leave()
-                    decoded.row.set_exception(error)
+                    decoded.result.set_exception(error)
                 continue
             for decoded, features in zip(batch, embedded, strict=True):
                 self._leave()
-                decoded.row.set_result(decoded.look.row(features))
+                decoded.result.set_result(decoded.row._replace(features=features))
         self._decoded.put(None)
 
     def _more(self, count: int) -> list[_Decoded]:

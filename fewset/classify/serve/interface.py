@@ -17,7 +17,6 @@ from fewset.classify.serve import payloads
 from fewset.classify.serve.album import checked_class, in_words
 from fewset.classify.serve.downloads import DOWNLOADS
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
-from fewset.classify.serve.projection import Projection, projection
 from fewset.classify.serve.workbench import TOP, Moment, Workbench
 from fewset.core.errors import UserError
 from fewset.core.names import LONGEST, one_line
@@ -27,20 +26,9 @@ MOST_PHOTOS = 1000
 """Of one request."""
 LARGEST = 2**26
 """Bytes of one photo."""
-_PROBLEMS = {
-    400: "The request is not possible; the detail says why.",
-    401: "The token is missing.",
-    403: "The request comes from a page of another site.",
-    404: "There is no such thing here.",
-    413: "The request is too large.",
-    421: "The Host is not this server's.",
-    507: "There is no room for the upload on the server's disk.",
-    503: "Too much is waiting; come again in a few seconds.",
-}
 Responses = dict[int | str, dict[str, Any]]
 RESPONSES: Responses = {
-    status: {"model": payloads.Problem, "description": description}
-    for status, description in _PROBLEMS.items()
+    status: {"model": payloads.Problem} for status in (400, 401, 403, 404, 413, 421, 503, 507)
 }
 _JPEG: Responses = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG."}}
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -201,9 +189,9 @@ class Interface:
         """Keep photos no longer."""
         self.bench.forget(photos)
 
-    def picture(self) -> Projection:
+    def picture(self) -> payloads.Projection:
         """The photos on a plane, with the prototypes before and after adaptation."""
-        return projection(self.bench.moment())
+        return payloads.projection(self.bench.moment())
 
     def download(self, name: str) -> Response:
         """The classifier, or what it says, as a file."""

@@ -2,12 +2,15 @@
 
 from math import isfinite
 
+import numpy as np
 from pydantic import BaseModel, Field
 
+from fewset.classify.heads import prepared, unit_rows
 from fewset.classify.labels import plain_label
 from fewset.classify.predict.answers import Answer
 from fewset.classify.serve.album import AlbumPhoto
 from fewset.classify.serve.workbench import Moment
+from fewset.evaluation.principal_plane import principal_plane
 
 
 class Problem(BaseModel):
@@ -105,6 +108,28 @@ class Answers(BaseModel):
     answers: list[AnswerShown]
 
 
+Place = tuple[float, float]
+
+
+class PhotoPlace(BaseModel):
+    number: int
+    place: Place
+
+
+class PrototypePlaces(BaseModel):
+    label: str
+    before: Place = Field(description="The mean of the class.")
+    after: Place = Field(description="The prototype as the head has adapted it to the other classes.")
+
+
+class Projection(BaseModel):
+    """Places on the plane on which the photos differ most (principal components)."""
+
+    shown: float = Field(description="The share of the photos' variance that the plane shows.")
+    photos: list[PhotoPlace]
+    prototypes: list[PrototypePlaces]
+
+
 def trust_shown(moment: Moment) -> TrustShown | None:
     """How far to trust the classifier, with the names of classes and the numbers of photos."""
     if moment.learned is None:
@@ -164,4 +189,32 @@ def answer_shown(moment: Moment, answer: Answer, number: int | None) -> AnswerSh
         reason=nearest and Reason(number=nearest.number, name=nearest.row.name, label=nearest.label),
         problem=answer.problem,
         taught=kept.label if kept else None,
+    )
+
+
+def projection(moment: Moment) -> Projection:
+    """The labelled photos on a plane, with the prototypes before and after adaptation.
+
+    All are drawn in the space in which the head compares: rows prepared, shifted, at length 1. A class begins
+    as the mean of its photos; the head makes of it a column of weights. Both are drawn at length 1. For a
+    head that compares with the means they are the same.
+    """
+    learned = moment.ready()
+    linear, support = learned.linear, learned.support
+    rows = unit_rows(prepared(support.features, linear.power) - linear.shift)
+    before = unit_rows(np.eye(len(support.classes))[support.labels].T @ rows)
+    plane = principal_plane(rows)
+    photos, means, adapted = (
+        plane.places(part).tolist() for part in (rows, before, unit_rows(linear.weight.T))
+    )
+    return Projection(
+        shown=plane.shown,
+        photos=[
+            PhotoPlace(number=photo.number, place=place)
+            for photo, place in zip(moment.album.photos, photos, strict=True)
+        ],
+        prototypes=[
+            PrototypePlaces(label=str(label), before=mean, after=place)
+            for label, mean, place in zip(support.classes, means, adapted, strict=True)
+        ],
     )

@@ -10,9 +10,8 @@ from scipy.special import softmax
 
 from fewset.classify.heads import ClassifierHead, prepared
 from fewset.classify.photos.support import Support
-from fewset.classify.trust.calibration import left_out_temperature
+from fewset.classify.trust.calibration import Interval, left_out_interval, left_out_temperature
 from fewset.classify.trust.copies import numbered_copies, numbered_groups
-from fewset.classify.trust.intervals import Interval, left_out_interval
 from fewset.classify.trust.leave_one_out import MOST_FITS, left_out_logits
 from fewset.classify.trust.rejection import closeness
 

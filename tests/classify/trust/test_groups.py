@@ -11,8 +11,8 @@ from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.photos.support import group_names
 from fewset.classify.serve.workbench import Workbench
+from fewset.classify.trust.calibration import left_out_interval
 from fewset.classify.trust.copies import numbered_groups
-from fewset.classify.trust.intervals import left_out_interval
 from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos

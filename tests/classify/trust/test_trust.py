@@ -7,8 +7,7 @@ from scipy.stats import binomtest
 
 from fewset.classify.card import model_card, summary
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.trust.calibration import left_out_temperature
-from fewset.classify.trust.intervals import CURVE, left_out_interval, wilson
+from fewset.classify.trust.calibration import CURVE, left_out_interval, left_out_temperature, wilson
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
 
