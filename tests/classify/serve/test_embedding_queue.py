@@ -126,16 +126,3 @@ def test_an_encoder_that_fails_does_not_end_the_queue() -> None:
     assert queue.submit([given(0)])[0].result(30).name == "0.png"
     assert queue.waiting == 0
     queue.close()
-
-
-def test_who_has_gone_is_not_waited_for() -> None:
-    encoder = WaitingEncoder()
-    queue = EmbeddingQueue(encoder)
-    first = queue.submit([given(seed) for seed in range(40)])
-    gone = queue.submit([given(seed) for seed in range(40)])
-    cancelled = [row for row in gone if row.cancel()]
-    encoder.gate.set()
-    for row in [*first, *(row for row in gone if row not in cancelled)]:
-        row.result(30)
-    queue.close()
-    assert queue.waiting == 0

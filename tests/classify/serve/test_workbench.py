@@ -1,7 +1,7 @@
 """The album and the workbench, without HTTP: steps and steps back, learning, photos that were tried."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -108,21 +108,6 @@ def test_photos_of_one_step_are_undone_together() -> None:
     assert sizes(bench) == {}
 
 
-def test_it_says_what_the_classifier_says() -> None:
-    photos = [(label, seed) for label in CLASSES for seed in range(4)]
-    classifier = FewShotClassifier(TinyEncoder(), reject="auto").fit(
-        [photo(*each) for each in photos], [label for label, _ in photos]
-    )
-    new = [photo(label, 50) for label in CLASSES]
-    moment = filled().moment()
-    expected = list(classifier.answers(new))
-    answers = moment.answers([rows(label, 50)[0] for label in CLASSES])
-    for answer, other in zip(answers, expected, strict=True):
-        assert (answer.label, answer.top, answer.nearest) == (other.label, other.top, other.nearest)
-    assert moment.learned is not None
-    assert moment.learned.trust == classifier.trust_
-
-
 def test_nothing_is_learned_from_one_class() -> None:
     bench = Workbench(STAMP)
     bench.change("making a class", lambda album: album.with_class("brick"))
@@ -167,13 +152,6 @@ def test_a_photo_that_was_tried_is_taught_and_taken_back() -> None:
         bench.teach([tried.number], "grass")
     with pytest.raises(UserError, match="no photo"):
         bench.thumbnail(tried.number)
-
-
-def test_the_oldest_photos_that_were_tried_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workbench, "MOST_TRIED", 3)
-    bench = Workbench(STAMP)
-    numbers = [photo.number for seed in range(5) for photo in bench.try_out(rows("grass", seed))]
-    assert [photo.number for photo in bench.moment().tried] == numbers[-3:]
 
 
 def test_a_classifier_answers_as_its_file_until_photos_change() -> None:
@@ -274,25 +252,6 @@ def test_a_failure_in_the_background_is_reported_once_and_learning_starts_again(
     with suppress(UserError):  # where the failure came before the one who waited for it
         bench.soon(patience=10)
     assert bench.soon(patience=10).learned is not None
-
-
-def test_thumbnails_of_a_large_album_are_found_without_a_search() -> None:
-    """The page asks for each of up to 20,000."""
-
-    class Counted(tuple):
-        passes = 0
-
-        def __iter__(self) -> Iterator[Any]:
-            Counted.passes += 1
-            return super().__iter__()
-
-    bench = filled(4)
-    bench.change("", lambda album: replace(album, photos=Counted(album.photos)))
-    numbers = [photo.number for photo in bench.moment().album.photos]
-    Counted.passes = 0
-    for number in numbers:
-        bench.thumbnail(number)
-    assert Counted.passes <= 1
 
 
 def test_turning_rejection_on_again_sets_the_share_of_before() -> None:
