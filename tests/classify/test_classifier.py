@@ -83,15 +83,6 @@ def test_a_zip_file_is_a_folder(folder: Path, fitted: FewShotClassifier, tmp_pat
     assert again.score(zipped) == fitted.score(folder) == 1.0
 
 
-def test_one_shot_and_many_classes() -> None:
-    generator = np.random.default_rng(0)
-    X = generator.exponential(size=(1000, 37)).astype(np.float32)  # noqa: N806
-    classifier = FewShotClassifier().fit(X, np.arange(1000))
-    assert (classifier.predict(X) == np.arange(1000)).all()
-    assert classifier.trust_.interval is None
-    assert classifier.trust_.temperature == 1
-
-
 def test_adding_and_removing_is_fitting_on_the_result() -> None:
     X, y = labelled_rows(1)  # noqa: N806
     whole = FewShotClassifier().fit(X, y)
@@ -221,11 +212,6 @@ def test_none_of_these(fitted: FewShotClassifier) -> None:
     assert {answer.label for answer in fitted.answers(strange)} == {"none of these"}
     numbers = FewShotClassifier(reject=0.01).fit(*labelled_rows(1))
     assert numbers.predict(-labelled_rows(2)[0]).tolist() == [-1] * 12
-
-
-def test_with_one_photo_a_class_nothing_is_turned_away() -> None:
-    X, y = labelled_rows(1, (1, 1, 1))  # noqa: N806
-    assert (FewShotClassifier(reject="auto").fit(X, y).predict(-X) != -1).all()
 
 
 def test_in_a_pipeline_a_grid_and_cross_validation(folder: Path) -> None:

@@ -197,9 +197,7 @@ def test_probabilities_that_are_not_finite_are_refused(path: Path) -> None:
         loaded.predict_proba(np.full((2, 96), 1e9))
 
 
-@pytest.mark.parametrize(
-    "name", ["..", ".", "a/b", "a\\b", "", " a", "a.", "NUL", "con.txt", "a:b", "a\nb", "é" * 101]
-)
+@pytest.mark.parametrize("name", ["..", "a/b", "a\\b", "", "NUL", "a:b", "a\nb", "é" * 101])
 def test_a_class_that_cannot_be_a_folder_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="cannot be the name of a folder"):
         folder_name(name)

@@ -9,8 +9,9 @@ import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fewset.classify.background import training as background_training
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.labels import NONE_OF_THESE
 from fewset.classify.model import EncoderStamp
+from fewset.classify.photos.sources import State
 from fewset.classify.predict import run as predicting
 from fewset.classify.predict import sort as sorting
 from fewset.classify.predict.answers import Row
@@ -302,16 +304,16 @@ def stop_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next run is stopped as it writes the chunk after so many, of which a part reaches the disk."""
     usual, count = PartialAnswers.append, 0
 
-    def append(answers: PartialAnswers, start: int, rows: list[Row]) -> None:
+    def append(answers: PartialAnswers, rows: Iterable[tuple[State, Row]]) -> None:
         nonlocal count
         count += 1
         if count > chunks:
-            usual(answers, start, rows[:1])
+            usual(answers, islice(rows, 1))
             with answers.path.open("ab") as file:
                 file.write(b'[12, 34, {"file": "inb')
             monkeypatch.setattr(PartialAnswers, "append", usual)
             raise KeyboardInterrupt
-        usual(answers, start, rows)
+        usual(answers, rows)
 
     monkeypatch.setattr(PartialAnswers, "append", append)
 

@@ -30,7 +30,7 @@ from fewset.training.optimiser import OptimiserConfig
 from fewset.training.seeding import seeded
 
 LEAST_CLASSES = 20
-"""Of the background: to learn from, and to see on others what was learned."""
+"""Of the background, for training and for the comparison on held-out classes."""
 _QUERY = 5
 _WAY = 20  # of the tasks to learn from: on birds they teach twice as much as 5-way ones, for 5 ways too
 _MOST_SHOTS = 5

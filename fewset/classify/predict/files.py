@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
 from fewset.classify.photos.sources import Listing, State
 from fewset.classify.predict.answers import Row
 from fewset.core.errors import UserError
@@ -66,7 +64,7 @@ def write_lines(path: Path, rows: Iterable[Row]) -> None:
 
 
 class PartialAnswers:
-    """The answers so far, in a file: the run and whether all photos are answered, then a line a photo.
+    """The answers so far, in a file: the run, then a line a photo, then `null` if all photos are answered.
 
     `run` stands for the classifier, the options and the photos. A line holds the size and the modification
     time of a photo, and the row of its answer.
@@ -80,64 +78,55 @@ class PartialAnswers:
         if not self.path.exists():
             return False
         with open_file(self.path) as file:
-            heading = self._parsed(file.readline())
-        if not isinstance(heading, list) or heading[:1] != [self.run]:
-            raise UserError(
-                f"{self.path} is from another classifier, other photos or other options; give the command "
-                "that began it, with --resume, or remove it to start over"
-            )
-        return heading[1:] == [True]
+            if self._parsed(file.readline()) != self.run:
+                raise UserError(
+                    f"{self.path} is from another classifier, other photos or other options; give the "
+                    "command that began it, with --resume, or remove it to start over"
+                )
+        return any(line is None for _, line in self._lines())
 
-    def reopen(self, listing: Listing) -> None:
-        """Start the file, or find the answers in it that still hold: those of unchanged photos."""
-        count = len(listing)
-        self._states = np.fromiter(map(listing.state, range(count)), dtype=(np.int64, 2), count=count)
-        self._offsets = np.full(count, -1, dtype=np.int64)
+    def reopen(self, listing: Listing, chunk: int) -> int:
+        """Keep the answers of whole chunks up to the first photo that has changed; their number."""
         if not self.path.exists():
-            self._write(False, ())
-        numbers = {name: number for number, name in enumerate(listing.names)}
-        for start, state, row in self._lines():
-            number = numbers.get(row["file"])
-            if number is not None and state == tuple(self._states[number]):
-                self._offsets[number] = start
+            with replacing(self.path) as temporary:
+                temporary.write_text(json.dumps(self.run) + "\n")
+        offsets, same = [], 0
+        for start, line in self._lines():
+            offsets.append(start)
+            if line is None or same == len(listing):
+                break
+            size, modified, row = line
+            if (row["file"], (size, modified)) != (listing.names[same], listing.state(same)):
+                break
+            same += 1
+        kept = same if same == len(listing) else same // chunk * chunk
+        if kept < len(offsets):
+            os.truncate(self.path, offsets[kept])
+        return kept
 
-    def missing(self, chunk: int) -> list[int]:
-        """The first photos of the chunks in which answers are missing."""
-        starts = range(0, len(self._offsets), chunk)
-        return [start for start in starts if (self._offsets[start : start + chunk] < 0).any()]
-
-    def append(self, start: int, rows: Iterable[Row]) -> None:
-        """Write the answers of the photos from index `start` on, to the disk."""
-        with self.path.open("ab") as file:
-            for number, row in enumerate(rows, start):
-                self._offsets[number] = file.tell()
-                file.write(json.dumps([*self._states[number].tolist(), row]).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+    def append(self, answers: Iterable[tuple[State, Row]]) -> None:
+        """Write the answers of the following photos to the disk."""
+        self._write(json.dumps([*state, row]) for state, row in answers)
 
     def finish(self) -> None:
-        """Write all answers in the order of the photos, and that they are complete."""
-        with self.path.open("rb") as file:
-
-            def lines() -> Iterator[bytes]:
-                for offset in self._offsets.tolist():
-                    file.seek(offset)
-                    yield file.readline()
-
-            self._write(True, lines())
+        """Note that all photos are answered."""
+        self._write(["null"])
 
     def answers(self) -> Iterator[tuple[State, Row]]:
         """All answers in the file, with the size and modification time of their photos."""
-        for _, state, row in self._lines():
-            yield state, row
+        for _, line in self._lines():
+            if line is not None:
+                size, modified, row = line
+                yield (size, modified), row
 
-    def _write(self, complete: bool, lines: Iterable[bytes]) -> None:
-        with replacing(self.path) as temporary, temporary.open("wb") as file:
-            file.write(json.dumps([self.run, complete]).encode() + b"\n")
-            file.writelines(lines)
+    def _write(self, lines: Iterable[str]) -> None:
+        with self.path.open("ab") as file:
+            file.writelines(line.encode() + b"\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
 
-    def _lines(self) -> Iterator[tuple[int, State, Row]]:
-        """The start of each line, and its content; the last line is removed if a stop has cut it off."""
+    def _lines(self) -> Iterator[tuple[int, Any]]:
+        """The start of each line and its content; the last line is removed if a stop has cut it off."""
         with open_file(self.path) as file:
             start = len(file.readline())
             for line in file:
@@ -145,10 +134,9 @@ class PartialAnswers:
                     os.truncate(self.path, start)
                     return
                 found = self._parsed(line)
-                if not _is_answer(found):
+                if found is not None and not _is_answer(found):
                     raise self._damaged()
-                size, modified, row = found
-                yield start, (size, modified), row
+                yield start, found
                 start += len(line)
 
     def _parsed(self, line: bytes) -> Any:

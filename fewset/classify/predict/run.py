@@ -1,8 +1,7 @@
-"""Answers for any number of photos, in chunks: with the same results on any number of processes, and after a
-stop.
+"""Answers for any number of photos, in chunks.
 
-A chunk is the same photos whatever the number of processes and wherever a run was stopped. Each process
-embeds its share of the chunks, all get the rows, and the main process writes.
+A chunk has the same photos with any number of processes and after any stop, so the results are the same. Each
+process embeds its share of the chunks, all get the rows, and the main process writes.
 """
 
 import json
@@ -96,19 +95,16 @@ class Summary:
 
 
 def answered_chunks(
-    predictor: Predictor, encoder: Encoder, listing: Listing, starts: Sequence[int] | None = None
+    predictor: Predictor, encoder: Encoder, listing: Listing, done: int = 0
 ) -> Iterator[list[Row]]:
-    """The answers of the chunks that begin with the photos of these indices; by default, of all chunks.
+    """The answers of the chunks after the first `done` photos.
 
     Photos that help to classify each other come in one chunk, with a row of features in memory for each.
     """
-    if starts is None or predictor.together:
-        starts = range(0, len(listing), CHUNK)
-    done = len(listing) - sum(min(CHUNK, len(listing) - start) for start in starts)
     with progress("photos", len(listing), done) as advance:
-        chunks = _embedded_chunks(listing, encoder, starts)
+        chunks = _embedded_chunks(listing, encoder, range(done, len(listing), CHUNK))
         if predictor.together:
-            chunks = iter([list(chain.from_iterable(chunks))])
+            chunks = filter(None, [list(chain.from_iterable(chunks))])
         for chunk in chunks:
             yield [answer_row(answer) for answer in predictor.answers(chunk)]
             advance(len(chunk))
@@ -154,14 +150,12 @@ def _answer(predictor: Predictor, encoder: Encoder, listing: Listing, answers: P
     if len(set(distributed.all_gather(names))) > 1:
         raise UserError("the processes see different photos; put them where all machines find them")
 
-    def missing() -> list[int]:
-        answers.reopen(listing)
-        return [0] if predictor.together else answers.missing(CHUNK)
-
-    starts = distributed.on_main_process(missing)
-    for start, rows in zip(starts, answered_chunks(predictor, encoder, listing, starts), strict=True):
+    together = len(listing) if predictor.together else CHUNK  # are answered at once
+    done = distributed.on_main_process(lambda: answers.reopen(listing, together))
+    for rows in answered_chunks(predictor, encoder, listing, done):
         if distributed.is_main_process():
-            answers.append(start, rows)
+            answers.append((listing.state(number), row) for number, row in enumerate(rows, done))
+        done += len(rows)
     if distributed.is_main_process():
         answers.finish()
 

@@ -18,7 +18,7 @@ from fewset.core.extras import imports
 
 
 class Download(NamedTuple):
-    """What a button makes: a file, or a folder that is sent as a zip file."""
+    """The file of a button, or a folder that is sent as a zip file."""
 
     title: str
     name: str

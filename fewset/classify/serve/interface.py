@@ -1,4 +1,4 @@
-"""The HTTP interface: thin. Requests become calls of the workbench, what it says becomes JSON."""
+"""The HTTP interface: requests become calls of the workbench, its results become JSON."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, File, Form, Query, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import Field
-from starlette.datastructures import UploadFile as UploadedFile  # what really comes
+from starlette.datastructures import UploadFile as UploadedFile  # the class of the values
 
 from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.photos.sources import Photo
@@ -160,7 +160,7 @@ class Interface:
         top: Annotated[int, Form(ge=1, le=MOST_TOP)] = TOP,
         keep: Annotated[bool, Form(description="List the photos in /api/tried from now on.")] = False,
     ) -> payloads.Answers:
-        """Say of each photo what it is, how sure that is, and which labelled photo is the reason."""
+        """Classify photos: class, probability, and the nearest labelled photo as the reason."""
         rows = await self.embedded(uploaded(photos), thumbnails=keep)
         return await run_in_threadpool(self._classified, rows, top, keep)
 
@@ -194,7 +194,7 @@ class Interface:
         return payloads.projection(self.bench.moment())
 
     def download(self, name: str) -> Response:
-        """The classifier, or what it says, as a file."""
+        """The classifier or its predictions as a file."""
         if name not in DOWNLOADS:
             return JSONResponse(
                 {"detail": f"there is no such download; expected one of {', '.join(DOWNLOADS)}"}, 404
@@ -216,7 +216,7 @@ class Interface:
 
 
 def uploaded(files: Sequence[UploadedFile]) -> list[Photo]:
-    """Files that came with a request. Their names are shown, and are never paths."""
+    """The files of a request. Their names are shown, and never used as paths."""
 
     def read(file: UploadedFile) -> bytes:
         if (file.size or 0) > LARGEST:

@@ -10,13 +10,13 @@ from scipy.special import logsumexp
 
 Z95 = 1.959963984540054
 DEPENDENCE = 2.0
-"""The answers to left-out photos come from almost the same photos, so that they count for fewer. Divided by
-this, the interval held the accuracy on new photos in 93 to 98 % of tasks at 5 shots; undivided, 83 to 92."""
+"""The test fits see almost the same photos, so their answers are dependent and count for fewer. Divided by
+this, the interval held the accuracy on new photos in 93 to 98 % of tasks at 5 shots; else in 83 to 92 %."""
 
 CURVE = 0.35
-"""Errors fall with the photos of a class like their number to this power. On validation classes of
-miniImageNet and CUB, on edge drawings of them, and on groups of such drawings, it takes powers of 0.2 to 0.6
-for leave-one-out to be right on average at 3 and 5 shots."""
+"""Errors fall with the shots K like 1 / K to this power. On validation classes of miniImageNet and CUB, on
+edge drawings of them, and on groups of such drawings, powers of 0.2 to 0.6 make leave-one-out right on
+average at 3 and 5 shots."""
 
 
 class Interval(NamedTuple):
@@ -33,11 +33,10 @@ def wilson(right: float, count: float, z: float = Z95) -> Interval:
 
 
 def left_out_interval(right: int, count: int, groups: int | None = None, left: float = 1.0) -> Interval:
-    """The interval of the accuracy on new photos, from how many left-out ones were classified rightly.
+    """The interval of the accuracy on new photos, from the number of left-out ones that were right.
 
-    Photos of one group tell hardly more than one of them: with `groups` only these are counted. `left` is the
-    share of the photos (or groups) of a class that were there to learn from while one was left out: with all
-    of them, errors are fewer.
+    Photos of one group say hardly more than one of them: `groups`, if given, are counted instead. `left` is
+    the share of the photos (or groups) of a class that the test fits saw: with all of them errors are fewer.
     """
     independent = (count if groups is None else groups) / DEPENDENCE
     wrong = (1 - right / count) * left**CURVE

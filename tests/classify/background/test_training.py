@@ -14,7 +14,6 @@ from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.heads import prepared, solved_episode
 from fewset.classify.photos.support import support_of_rows
-from fewset.classify.trust.leave_one_out import left_out_logits
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import score_tasks
@@ -22,7 +21,7 @@ from fewset.models.regression import episode_membership
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.backgrounds import NOISE, TELLING, domain_rows, noise_rows, random_head
-from tests.helpers.classifier_tasks import answers, left_out_by_refitting, task, unit
+from tests.helpers.classifier_tasks import answers, task, unit
 from tests.helpers.photos import TinyEncoder, write_photos
 
 OTHERS = domain_rows(0, classes=40, shots=11, first=100)
@@ -77,18 +76,6 @@ def test_a_model_and_a_head_are_one() -> None:
     mask[0, 1, 2:] = False
     solution = head.solve(support.flatten(1, 2), episode_membership(support, mask))
     torch.testing.assert_close(head(support, query, mask=mask), solution.logits(query))
-
-
-def test_leave_one_out_as_brute_force() -> None:
-    """In all dimensions: this head, unlike the others, sees a rotation."""
-    head = random_head(31)
-    features, labels, _ = task(0, 31, (3, 4, 2))
-    alone = np.arange(len(labels))
-    rows = torch.from_numpy(prepared(features.numpy(), head.power))
-    found = left_out_logits(head, rows, labels.numpy(), 3, alone)
-    np.testing.assert_allclose(
-        found, left_out_by_refitting(head, features.numpy(), labels.numpy(), alone), atol=1e-10
-    )
 
 
 def test_it_pays_where_other_classes_teach_something(taught: Background) -> None:

@@ -172,20 +172,6 @@ def test_the_camera_teaches_and_films(page: Any, fruit: Path) -> None:
     page.wait_for_function("document.querySelector('video').srcObject === null")
 
 
-def test_a_bad_photo_is_named_and_the_others_go_on(page: Any, fruit: Path, tmp_path: Path) -> None:
-    teach(page, fruit)
-    (tmp_path / "letter.jpg").write_text("dear reader")
-    page.expected.append(
-        "error: Failed to load resource: the server responded with a status of 400 (Bad Request)"
-    )
-    files = [tmp_path / "letter.jpg", fruit / "new" / "new pear.png"]
-    page.locator("#try-files").set_input_files([str(file) for file in files])
-    counted(page, "#answers > li", 1)
-    assert "letter.jpg: not an image" in page.get_by_role("alert").inner_text()
-    page.get_by_role("button", name="Dismiss").click()
-    assert page.locator("#problem").is_hidden()
-
-
 def test_script_in_names_is_only_text(page: Any, fruit: Path, tmp_path: Path) -> None:
     drawn(FRUIT["apple"], 5).save(tmp_path / "apple.png")
     add_class(page, SCRIPT)

@@ -86,10 +86,6 @@ def received(sent: bytes, port: int) -> bytes:
         b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n",
         b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
-        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: x\r\n\r\n",
-        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
     ],
 )

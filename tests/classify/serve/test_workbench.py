@@ -9,10 +9,8 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
-import numpy as np
 import pytest
 
-from fewset import FewShotClassifier
 from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import opened_photos
 from fewset.classify.saving import save_classifier
@@ -168,16 +166,6 @@ def test_a_classifier_answers_as_its_file_until_photos_change() -> None:
     changed = bench.moment().learned
     assert changed is not None
     assert changed.support is not learned.support
-
-
-def test_labels_that_are_numbers_become_texts() -> None:
-    photos = [photo(label, seed) for label in CLASSES for seed in range(2)]
-    classifier = FewShotClassifier(TinyEncoder()).fit(photos, [2, 2, 10, 10, 9, 9])
-    bench = Workbench(STAMP, classifier.learned_, None)
-    assert bench.moment().album.classes == ("2", "10", "9")
-    answer = bench.moment().answers(rows("grass", 7))[0]
-    assert answer.label == "10"
-    assert np.isclose(answer.probability, classifier.predict_proba([photo("grass", 7)]).max())
 
 
 def test_threads_lose_no_photo() -> None:
