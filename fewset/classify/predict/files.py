@@ -104,8 +104,8 @@ class PartialAnswers:
             os.truncate(self.path, offsets[kept])
         return kept
 
-    def append(self, answers: Iterable[tuple[State, Row]]) -> None:
-        """Write the answers of the following photos to the disk."""
+    def append(self, answers: Iterable[tuple[Iterable[int], Row]]) -> None:
+        """Write the answers of the next photos, with their states, to the disk."""
         self._write(json.dumps([*state, row]) for state, row in answers)
 
     def finish(self) -> None:

@@ -150,11 +150,13 @@ def _answer(predictor: Predictor, encoder: Encoder, listing: Listing, answers: P
     if len(set(distributed.all_gather(names))) > 1:
         raise UserError("the processes see different photos; put them where all machines find them")
 
-    together = len(listing) if predictor.together else CHUNK  # are answered at once
-    done = distributed.on_main_process(lambda: answers.reopen(listing, together))
+    chunk = len(listing) if predictor.together else CHUNK
+    done = distributed.on_main_process(lambda: answers.reopen(listing, chunk))
+    # Before they are read: a photo that is replaced meanwhile then counts as changed.
+    states = np.fromiter(map(listing.state, range(len(listing))), (np.int64, 2), len(listing))
     for rows in answered_chunks(predictor, encoder, listing, done):
         if distributed.is_main_process():
-            answers.append((listing.state(number), row) for number, row in enumerate(rows, done))
+            answers.append(zip(states[done : done + len(rows)].tolist(), rows, strict=True))
         done += len(rows)
     if distributed.is_main_process():
         answers.finish()

@@ -16,6 +16,7 @@ from fewset.classify.serve.workbench import Workbench
 from tests.helpers.web import STAMP, files
 
 
+@pytest.mark.slow  # starts servers
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_saves_the_work_and_the_next_start_offers_it(number: int, tmp_path: Path) -> None:
     environment = {**os.environ, "FEWSET_HOME": str(tmp_path)}

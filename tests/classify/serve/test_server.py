@@ -101,6 +101,7 @@ def test_an_announced_flood_is_refused_before_it_comes() -> None:
         assert received(head, port).startswith(b"HTTP/1.1 413")
 
 
+@pytest.mark.slow  # starts a server
 def test_the_command_prints_a_token_where_others_may_come() -> None:
     with served("--host", "0.0.0.0") as address:
         base, _, token = address.partition("?token=")
