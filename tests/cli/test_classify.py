@@ -430,7 +430,7 @@ def test_a_photo_that_comes_while_a_run_is_stopped_stays(
 
 
 @pytest.mark.filterwarnings("ignore:together is not advised")
-def test_a_run_in_which_photos_help_each_other_starts_anew(
+def test_a_run_in_which_photos_help_each_other_starts_over(
     classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["predict", classifier, inbox, "--together", "--csv"]
@@ -603,7 +603,7 @@ def test_rows_that_do_not_fit_the_encoder_are_refused(classifier: Path, inbox: P
     register_encoder("wider")(lambda device: TinyEncoder(dim=97))  # noqa: ARG005
     message = fail("predict", classifier, inbox, "--encoder", "wider")
     assert "the classifier is damaged: its rows have" in message
-    assert "fit it anew" in message
+    assert "fit it again" in message
 
 
 def test_names_with_brackets_are_shown_as_they_are(photos: Path) -> None:
