@@ -97,7 +97,8 @@ def _name_axes(graph: Any, dynamic: Mapping[str, Mapping[int, str]]) -> None:
             renamed[value.type.tensor_type.shape.dim[axis].dim_param] = name
     for value in (*graph.graph.input, *graph.graph.output, *graph.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
-            dim.dim_param = renamed.get(dim.dim_param, dim.dim_param)
+            if dim.dim_param in renamed:  # a fixed length has no name, and stays
+                dim.dim_param = renamed[dim.dim_param]
 
 
 def _remove_origin(graph: Any) -> None:
