@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all hostile lint docs fuzz kills clean
+.PHONY: demo test test-all lint docs fuzz kills clean
 
 demo: $(STAMP)
 	$(BIN)/fewset demo
@@ -17,10 +17,6 @@ test: $(STAMP)
 # The rest as well: browser, fuzzing, kills, several processes, long trainings.
 test-all: test
 	$(PYTEST) -m "slow or browser"
-
-# 10,000 mutated uploads to the server of the page, and their record.
-hostile: $(STAMP)
-	FEWSET_MUTATIONS=10000 FEWSET_MUTATIONS_RECORD=results/serve/mutations.json $(BIN)/python -m pytest tests/classify/serve/test_hostile.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -10,75 +10,54 @@ import json
 import os
 import sys
 from hashlib import sha256
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from pathlib import Path
-from socket import SHUT_RDWR
 from tempfile import TemporaryDirectory
-from threading import Timer
-from typing import Any
-from urllib.parse import quote, unquote, urljoin, urlsplit
-from urllib.request import urlopen
+from typing import Annotated, Any
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, build_opener, urlopen
+from urllib.request import Request as Question
 from xml.etree import ElementTree
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, Field
+from fastapi import Body, FastAPI, Request, Response
 
 from fewset import FewShotClassifier
 
 STUDIO = os.environ.get("LABEL_STUDIO_URL", "http://localhost:8080").rstrip("/") + "/"
 KEY = os.environ.get("LABEL_STUDIO_API_KEY", "")
-SECONDS = 20.0  # for one answer of Label Studio, from the connection to the last byte
-LARGEST_PHOTO, LARGEST_BODY, LARGEST_CONFIG = 2**26, 2**22, 200_000
+SECONDS = 20.0
+Tasks = Annotated[list[dict[str, Any]], Body()]
 
 
-class Setup(BaseModel):
-    label_config: str = Field(default="", alias="schema", max_length=LARGEST_CONFIG)
-
-
-class Predict(BaseModel):
-    tasks: list[dict[str, Any]]
-    label_config: str = Field(max_length=LARGEST_CONFIG)
+class NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """A redirect could lead to another host."""
 
 
 def photo(place: Any) -> bytes:
-    """The photo at the address that a task gives: only from Label Studio, and only what is under /data/."""
+    """The photo at the address of a task: from Label Studio only, and only from below /data/."""
     if str(place).startswith("data:"):
         return bytes(urlopen(place).read())
     asked, studio = urlsplit(urljoin(STUDIO, str(place))), urlsplit(STUDIO)
     path = unquote(asked.path)
-    inside = path.startswith(f"{studio.path}data/") and ".." not in path.split("/")
-    if asked[:2] != studio[:2] or not inside:
+    if asked[:2] != studio[:2] or not path.startswith(f"{studio.path}data/") or ".." in path.split("/"):
         raise ValueError(f"photos are read from {STUDIO}data/ only")
-    headers = {"Authorization": f"Token {KEY}"} if KEY else {}
-    if KEY.count(".") == 2:  # a personal access token, which is exchanged for one that is valid for minutes
-        sent = json.dumps({"refresh": KEY}), {"Content-Type": "application/json"}
-        access = json.loads(answer("POST", f"{studio.path}api/token/refresh/", *sent))["access"]
-        headers = {"Authorization": f"Bearer {access}"}
-    return answer("GET", f"{quote(path)}?{quote(asked.query, safe='%=&/:+,')}".rstrip("?"), None, headers)
+    address = urlunsplit((*asked[:2], quote(path), quote(asked.query, safe="%=&/:+,"), ""))
+    return answer(Question(address, headers={"Authorization": authorization()} if KEY else {}))
 
 
-def answer(method: str, path: str, body: str | None, headers: dict[str, str]) -> bytes:
-    """What Label Studio answers. Redirects are not followed: they could lead to another host."""
-    studio = urlsplit(STUDIO)
-    kind = HTTPSConnection if studio.scheme == "https" else HTTPConnection
-    connection = kind(studio.hostname or "", studio.port, timeout=SECONDS)
-    connection.connect()
-    # The timeout of a connection holds for each read alone; this one for all of them together.
-    end = Timer(SECONDS, connection.sock.shutdown, [SHUT_RDWR])
-    end.start()
-    try:
-        connection.request(method, path, body, headers)
-        response = connection.getresponse()
-        data = response.read(LARGEST_PHOTO)
-    finally:
-        end.cancel()
-        connection.close()
-    if response.status != 200 or response.length:
-        raise OSError(
-            f"Label Studio answered {response.status}, {len(data)} bytes; is LABEL_STUDIO_API_KEY set?"
-        )
-    return data
+def authorization() -> str:
+    """The header for the key; a personal access token is exchanged for one that is valid for minutes."""
+    if KEY.count(".") != 2:
+        return f"Token {KEY}"
+    body, kind = json.dumps({"refresh": KEY}).encode(), {"Content-Type": "application/json"}
+    return f"Bearer {json.loads(answer(Question(f'{STUDIO}api/token/refresh/', body, kind)))['access']}"
+
+
+def answer(question: Question) -> bytes:
+    with build_opener(NoRedirects).open(question, timeout=SECONDS) as response:
+        return bytes(response.read())
 
 
 def question(config: str) -> tuple[str, str, str]:
@@ -90,15 +69,9 @@ def question(config: str) -> tuple[str, str, str]:
 
 
 def application(file: Path) -> FastAPI:
-    """The routes that Label Studio asks for."""
+    """The routes that Label Studio calls."""
     classifier, app = FewShotClassifier.load(file), FastAPI()
     version = f"fewset-{sha256(file.read_bytes()).hexdigest()[:12]}"
-
-    @app.middleware("http")
-    async def limited(request: Request, proceed: Any) -> Response:
-        too_large = int(request.headers.get("content-length", 0)) > LARGEST_BODY
-        chunked = "transfer-encoding" in request.headers
-        return Response(status_code=413) if too_large or chunked else await proceed(request)
 
     @app.exception_handler(ElementTree.ParseError)
     @app.exception_handler(LookupError)
@@ -110,19 +83,19 @@ def application(file: Path) -> FastAPI:
         return {"status": "UP", "model_class": "FewShotClassifier"}
 
     @app.post("/setup")
-    def setup(asked: Setup) -> dict[str, str]:
-        if asked.label_config:
-            question(asked.label_config)
+    def setup(schema: Annotated[str, Body(embed=True)] = "") -> dict[str, str]:
+        if schema:
+            question(schema)
         return {"model_version": version}
 
     @app.post("/predict")
-    def predict(asked: Predict) -> dict[str, Any]:
-        choices, image, key = question(asked.label_config)
+    def predict(tasks: Tasks, label_config: Annotated[str, Body()]) -> dict[str, Any]:
+        choices, image, key = question(label_config)
         with TemporaryDirectory() as folder:
-            return {"results": [result(task, choices, image, key, folder) for task in asked.tasks]}
+            return {"results": [result(task, choices, image, key, folder) for task in tasks]}
 
     def result(task: dict[str, Any], choices: str, image: str, key: str, folder: str) -> dict[str, Any]:
-        """The prediction for one task; what goes wrong with its photo is the problem of this task alone."""
+        """The prediction for one task; an error with its photo is the problem of this task alone."""
         try:
             path = Path(folder, "photo.jpg")
             path.write_bytes(photo(task["data"][key]))

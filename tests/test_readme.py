@@ -89,7 +89,7 @@ def shown(command: str) -> tuple[list[str], str]:
 
 def without_numbers(text: str) -> str:
     """Another machine may round otherwise."""
-    return re.sub(r"\d+ %", "# %", text)
+    return re.sub(r"\d+ (to \d+ )?%", "# %", text)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a fitted classifier is and how far to trust it, in words: lines for a terminal, a card in Markdown."""
+"""A fitted classifier in words: lines for a terminal, and a model card in Markdown."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -16,11 +16,9 @@ _LISTED = 10
 def summary(learned: Learned) -> list[str]:
     """The findings, one a line, the most important first."""
     trust = learned.trust
-    lines = [
-        f"accuracy by {_method(trust)}, {trust.right:,} of {trust.tested:,} right; {trust.in_words}"
-        if trust.tested
-        else f"{_method(trust)} is not usable with 1 or 2 {_unit(trust)} a class; {trust.in_words}"
-    ]
+    lines = [trust.in_words]
+    if trust.tested:
+        lines.append(f"{trust.right:,} of {trust.tested:,} photos right when left out")
     if learned.background is not None:
         lines.append(learned.background.comparison.in_words)
     if trust.tested and trust.untested:
@@ -46,7 +44,7 @@ def summary(learned: Learned) -> list[str]:
 
 
 def model_card(learned: Learned, name: str) -> str:
-    """A card in Markdown: what the classifier is made of, how well it does, and what it is not for."""
+    """A card in Markdown: the content of the classifier, its accuracy, and its limits."""
     support, trust, limit = learned.support, learned.trust, learned.threshold(SHARE)
     encoder = "none: rows of features"
     if learned.encoder is not None:
@@ -57,9 +55,9 @@ def model_card(learned: Learned, name: str) -> str:
     )
     rejection = (
         f"A photo whose cosine to every labelled photo and prototype is below {limit:.3f} is none of these; "
-        f"about {100 * SHARE:.0f} % of the classes' own photos are, too."
+        f"about {100 * SHARE:.0f} % of the classes' own photos are rejected too."
         if isfinite(limit)
-        else "Whether a photo is none of these cannot be told: that takes two different photos of a class."
+        else "No photo is rejected: that takes two different photos of a class."
     )
     return f"""# {_escaped(name)}
 
@@ -90,13 +88,9 @@ Probabilities are calibrated on the same answers.
 
 ## What it is not for
 
-Decisions about people, and whatever must not go wrong now and then. It knows the classes above and nothing
-else, and a photo of another thing may still get one of their names.
+Decisions about people, and uses where an occasional error does harm. It knows only the classes above, and a
+photo of another thing may still get one of their names.
 """
-
-
-def _method(trust: Trust) -> str:
-    return "leave-one-out" if trust.groups is None else "leave-one-group-out"
 
 
 def _unit(trust: Trust) -> str:

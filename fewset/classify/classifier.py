@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,36 +22,35 @@ from fewset.classify.model import EncoderStamp, Learned, learn, warn_if_not_advi
 from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import Photo, as_sequence, is_photos, opened_classes, opened_photos
 from fewset.classify.photos.support import Support, group_names, support_of_photos, support_of_rows
-from fewset.classify.predict.answers import Answer, answered, top_classes
+from fewset.classify.predict.answers import Answer, Predictor, top_classes
 from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.encoders import Encoder
 from fewset.io.files import check_output
 
-_BATCH = 256  # photos that are answered at once
-_FEW = 100  # photos that are embedded so soon that nobody wants to see it
+_FEW = 100  # photos that are embedded without a progress bar
 
 
 class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns classes from a few photos each, says how sure it is, and when a photo is none of them.
+    """Learns classes from a few photos each, estimates its accuracy, and rejects photos of other things.
 
     `X` is everywhere a folder or zip file, or a sequence of paths, Pillow images or arrays of pixels; a 2-D
-    array of numbers is rows of features, whatever the encoder.
+    float array is rows of features, whatever the encoder.
 
-    After `fit` there are `classes_`, `n_features_in_`, `learned_` (the labelled photos and what was learned),
+    After `fit` there are `classes_`, `n_features_in_`, `learned_` (the labelled photos and the fitted head),
     `trust_` (how far to trust it) and `skipped_` (photos that could not be read, with the reasons); with a
     background, `learned_.background.comparison` says whether FEAT pays.
 
     Args:
-        encoder: What turns photos into features: a name, the path of a run, or an encoder itself.
-        head: What learns from the features: "auto", or the name of a head of `fewset.classify.heads`.
+        encoder: Turns photos into features: a name, the path of a run, or an encoder itself.
+        head: Learns from the features: "auto", or the name of a head of `fewset.classify.heads`.
         background: Labelled photos of many other classes of the same domain (80 other bird species, say):
             a folder with a folder a class, or a pair of photos (or rows of features) and labels. FEAT is
-            trained on them, and used if it is ahead on classes of theirs that were held out.
+            trained on them, and used if it is ahead on held-out classes of the background.
         reject: None: every photo is of one of the classes. "auto": a photo unlike all labelled ones is "none
-            of these" (-1 where labels are numbers), so that about 5 % of the classes' own photos are turned
-            away; a number between 0 and 1 is another share.
+            of these" (-1 where labels are numbers), with a false-rejection rate of about 5 %; a number
+            between 0 and 1 is another rate.
         device: Where the encoder computes: "auto", "cpu", "cuda", "cuda:1".
 
     Example:
@@ -85,13 +83,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> "FewShotClassifier":  # noqa: N803
         """Learn from labelled photos: a folder with a folder a class, or photos (or rows) and labels.
 
-        :param groups: what each photo belongs to with others, such as an object, a burst or a source; None
-            for one that stands for itself. Photos of one group vouch for each other, so they are left out
-            together where the classifier is examined.
+        :param groups: the group of each photo, such as an object, a burst or a source; None for a photo
+            without a group. Photos of one group are left out together when the accuracy is estimated.
         """
         rejected_share(self.reject)
         new = copy(self)
-        for name in ("learned_", "skipped_"):  # the encoder may be another one now
+        for name in ("learned_", "skipped_"):  # the encoder may have changed
             new.__dict__.pop(name, None)
         return self._become(new._learn(*new._labelled(X, y, groups, fitted=False)))
 
@@ -102,21 +99,20 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: Any = None,
         groups: Any = None,
     ) -> "FewShotClassifier":
-        """Learn from more labelled photos; those from before are not embedded again.
+        """Learn from more labelled photos; the earlier ones are not embedded again.
 
-        New labels are new classes; where `classes` is given, labels must be among them. Photos of a group
-        that is known from before join it.
+        New labels are new classes; where `classes` is given, labels must be among them.
         """
         fitted = hasattr(self, "learned_")
         rejected_share(self.reject)
         new = copy(self)
         support, stamp = new._labelled(X, y, groups, fitted)
         known = support.classes if classes is None else np.asarray(classes)
-        strange = np.setdiff1d(support.classes, known)
-        if len(strange):
+        unknown = np.setdiff1d(support.classes, known)
+        if len(unknown):
             raise UserError(
-                f"the label {plain_label(strange[0])!r} is not among the given classes; add it to them, or "
-                "mend it"
+                f"the label {plain_label(unknown[0])!r} is not among the given classes; add it to them, or "
+                "correct it"
             )
         return self._become(new._learn(self._with(support) if fitted else support, stamp))
 
@@ -126,14 +122,14 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         new, photos = copy(self), as_sequence(photos)
         if is_photos(photos):
             with opened_photos(photos) as opened:
-                support = new._embedded(opened, [label] * len(opened), groups)
+                support = new._embedded(opened, [label] * len(opened), groups, new._encoder())
         else:
             rows = self._rows(photos, reset=False)
             support = support_of_rows(rows, np.full(len(rows), label), group_names(groups, len(rows)))
         return self._become(new._learn(self._with(support), self.learned_.encoder))
 
     def remove_class(self, label: Any) -> "FewShotClassifier":
-        """Forget a class with its photos."""
+        """Remove a class with its photos."""
         check_is_fitted(self)
         support = self.learned_.support
         if label not in support.classes:
@@ -141,19 +137,19 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._keep(support.classes[support.labels] != label)
 
     def remove_photo(self, photo: int | str) -> "FewShotClassifier":
-        """Forget one labelled photo, by its number or its name."""
+        """Remove one labelled photo, by its index or its name."""
         check_is_fitted(self)
         names = self.learned_.support.names
         chosen = np.array([photo in (number, name) for number, name in enumerate(names)])
         if chosen.sum() != 1:
             raise UserError(
-                f"{chosen.sum()} labelled photos are {photo!r}, expected one; give its number, 0 to "
+                f"{chosen.sum()} labelled photos are {photo!r}, expected one; give its index, 0 to "
                 f"{len(names) - 1}, or its name, one of learned_.support.names"
             )
         return self._keep(~chosen)
 
     def predict(self, X: Any, together: bool = False) -> np.ndarray:  # noqa: N803
-        """The class of each photo, or that it is none of these (see `reject`).
+        """The class of each photo, or "none of these" (see `reject`).
 
         With `together` the photos help to classify each other: for a whole folder, when there are few shots.
         """
@@ -172,24 +168,22 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return top_classes(self.classes_, self.predict_proba(X), k)
 
     def answers(self, X: Any, top: int = 3) -> Iterator[Answer]:  # noqa: N803
-        """One after another, for each photo: its class, the likeliest ones, and the nearest labelled photo.
+        """For each photo in turn: its class, the likeliest ones, and the nearest labelled photo.
 
-        Takes any number of photos in bounded memory. What cannot be read is an answer with the reason.
+        Takes any number of photos in bounded memory. A photo that cannot be read gets the reason instead.
         """
         check_is_fitted(self)
-        learned, share = self.learned_, rejected_share(self.reject)
+        predictor = Predictor(self.learned_, top, rejected_share(self.reject))
         X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
-            rows = [PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X))]
-            yield from answered(learned, rows, top, share)
+            rows = (PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X)))
+            yield from predictor.answers(rows)
             return
         with opened_photos(X) as photos:
-            rows_to_come = photo_rows(photos, self._encoder())
-            while batch := list(islice(rows_to_come, _BATCH)):
-                yield from answered(learned, batch, top, share)
+            yield from predictor.answers(photo_rows(photos, self._encoder()))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
-        """The share of photos that are classified rightly; a folder with a folder a class needs no labels."""
+        """The accuracy; a folder with a folder a class needs no labels."""
         if y is None and isinstance(X, str | PathLike):
             check_is_fitted(self)
             with opened_classes(X) as (photos, y):
@@ -212,10 +206,10 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def load(
         cls, path: str | PathLike[str], *, encoder: str | Encoder | None = None, device: str = "auto"
     ) -> "FewShotClassifier":
-        """The classifier of a file. Its encoder must be the one that it was made with.
+        """The classifier of a file.
 
-        :param encoder: where it is, if it is not found under the name that the file has, such as a directory
-            that was moved.
+        :param encoder: the encoder with which it was made, if that is not found under the name in the file,
+            such as a directory that was moved.
         """
         from fewset.classify.saving import load_classifier
 
@@ -233,7 +227,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _become(self, new: "FewShotClassifier") -> "FewShotClassifier":
-        """Take over what a copy has learned, so that a failure before this changes nothing here."""
+        """Take over the state of a fitted copy, so that a failure before this changes nothing."""
         self.__dict__ = new.__dict__
         return self
 
@@ -242,7 +236,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _learn(self, support: Support, encoder: EncoderStamp | None) -> "FewShotClassifier":
-        """From these photos; what the background has taught before stays."""
+        """Fit to these photos; a background that was learned before stays."""
         if rejected_share(self.reject) is not None:
             rejected_label(support.classes)  # checks that there is one
         known = self.learned_.background if hasattr(self, "learned_") else self._taught(support, encoder)
@@ -273,24 +267,24 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows, labels = validate_data(self, X, y, dtype=np.float32, reset=not fitted)
             support = support_of_rows(rows, _checked(labels), group_names(groups, len(rows)))
             return support, self.learned_.encoder if fitted else None
-        support = self._labelled_photos(X, y, groups)
-        self.n_features_in_ = support.features.shape[1]
         encoder = self._encoder()
+        support = self._labelled_photos(X, y, groups, encoder)
+        self.n_features_in_ = support.features.shape[1]
         return support, EncoderStamp(encoder.id, encoder.digest)
 
-    def _labelled_photos(self, X: Any, y: Any, groups: Any = None) -> Support:  # noqa: N803
+    def _labelled_photos(self, X: Any, y: Any, groups: Any, encoder: Encoder) -> Support:  # noqa: N803
         if y is None and isinstance(X, str | PathLike):
             with opened_classes(X) as (photos, names):
-                return self._embedded(photos, names, groups)
+                return self._embedded(photos, names, groups, encoder)
         if y is None:
             raise UserError(
                 "photos came without labels (y is None); give a label a photo, or a folder a class"
             )
         with opened_photos(X) as photos:
-            return self._embedded(photos, _checked(column_or_1d(y, warn=True)), groups)
+            return self._embedded(photos, _checked(column_or_1d(y, warn=True)), groups, encoder)
 
     def _taught(self, support: Support, encoder: EncoderStamp | None) -> Background | None:
-        """What the background teaches for tasks like this one."""
+        """FEAT trained on the background for tasks like this one."""
         if self.background is None:
             return None
         from fewset.classify.background.training import learn_background
@@ -299,7 +293,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         photos, labels = (given, None) if isinstance(given, str | PathLike) else given
         photos = as_sequence(photos)
         if is_photos(photos) and encoder is not None:
-            others = self._labelled_photos(photos, labels)
+            others = self._labelled_photos(photos, labels, None, self._encoder())
         elif not is_photos(photos):
             others = support_of_rows(*check_X_y(photos, labels, dtype=np.float32))
         else:
@@ -310,7 +304,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return learn_background(others, support, self.head)
 
     def _embedded(
-        self, photos: Sequence[Photo], labels: Sequence[Any] | np.ndarray, groups: Any = None
+        self, photos: Sequence[Photo], labels: Sequence[Any] | np.ndarray, groups: Any, encoder: Encoder
     ) -> Support:
         if len(labels) != len(photos):
             raise UserError(
@@ -320,26 +314,20 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = group_names(given, len(photos))
         rows = []
         with progress("photos", len(photos), shown=len(photos) > _FEW) as advance:
-            for group, row in zip(names, photo_rows(photos, self._encoder(), thumbnails=True), strict=True):
+            for group, row in zip(names, photo_rows(photos, encoder, thumbnails=True), strict=True):
                 rows.append(row._replace(group=group))
                 advance()
-        skipped = [(row.name, row.problem) for row in rows if row.problem]
         good = [number for number, row in enumerate(rows) if not row.problem]
+        skipped = [(row.name, row.problem) for row in rows if row.problem]
         self.skipped_ = [*getattr(self, "skipped_", ()), *skipped]
         for name, problem in skipped:
             warnings.warn(f"{name} was left out: {problem}", stacklevel=4)
-        if not good:
-            raise UserError(
-                f"none of the {len(photos)} photos can be read ({rows[0].name}: {rows[0].problem})"
-            )
         classes = np.asarray(labels)
-        lost = set(classes.tolist()) - set(classes[good].tolist())
-        if lost:
-            label = sorted(lost)[0]
+        for label in sorted(set(classes.tolist()) - set(classes[good].tolist())):
             first = rows[classes.tolist().index(label)]
             raise UserError(
-                f"no photo of {label!r} can be read ({first.name}: {first.problem}); mend one, or leave the "
-                "class out"
+                f"no photo of {label!r} can be read ({first.name}: {first.problem}); replace one, or leave "
+                "the class out"
             )
         return support_of_photos([rows[number] for number in good], classes[good])
 
@@ -364,9 +352,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _checked(labels: np.ndarray) -> np.ndarray:
-    """The labels, unless they are measurements."""
+    """The labels, or an error if they are measurements."""
     with warnings.catch_warnings():
-        # One photo a class is what this is for; scikit-learn wonders whether that is a regression.
+        # One photo a class is expected here; scikit-learn asks whether that is a regression.
         warnings.filterwarnings("ignore", message="The number of unique classes")
         check_classification_targets(labels)
     return labels

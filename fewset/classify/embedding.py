@@ -1,7 +1,7 @@
-"""Photos to rows of features: a function, a step of a scikit-learn pipeline, and where the encoder is.
+"""Photos to rows of features: a function, a step of a scikit-learn pipeline, and how encoders are found.
 
-A file names an encoder that is a file or a directory as a path from the folder of the file, so that both can
-be moved together and the file works from any working directory.
+A classifier's file gives the path of an encoder relative to its own folder, so that both can be moved
+together and loaded from any working directory.
 """
 
 import os
@@ -33,7 +33,7 @@ _MOST_FILES = 10_000  # of a directory
 
 
 def chosen_encoder(encoder: str | Encoder, device: str = "auto") -> Encoder:
-    """The encoder of a name, loaded once as long as its files stay the same, or the one that is given."""
+    """The encoder of a name, loaded again only if its files have changed, or the given encoder itself."""
     if isinstance(encoder, str) and isinstance(device, str):
         return _loaded(encoder, device, _files(encoder))
     if isinstance(encoder, str):
@@ -44,7 +44,7 @@ def chosen_encoder(encoder: str | Encoder, device: str = "auto") -> Encoder:
 
 
 def encoder_of(learned: Learned, given: str | Encoder | None, device: str = "auto") -> Encoder:
-    """The encoder that a classifier was made with, under the name in its file, or where it is said to be."""
+    """The encoder with which a classifier was made: the given one, or the one that its file names."""
     if given is not None:
         found = chosen_encoder(given, device)
     else:
@@ -64,7 +64,7 @@ def _loaded(name: str, device: str, files: tuple[Any, ...]) -> Encoder:  # noqa:
 
 
 def _files(name: str) -> tuple[tuple[Path, int, int], ...]:
-    """What tells whether the files of an encoder are still the same."""
+    """The files of an encoder with the times and sizes that change with their content."""
     files = (file.absolute() for file in files_of(name) or files_of(f"./{name}") if file.is_file())
     return tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
@@ -101,7 +101,7 @@ def embed(photos: Any, encoder: str | Encoder = "auto", device: str = "auto") ->
 
 
 def readable_features(rows: Iterable[PhotoRow]) -> Float32[np.ndarray, "n D"]:
-    """The features of photos, all of which can be read; the error names the first of those that cannot."""
+    """The features of photos, or an error if one cannot be read."""
     features, bad = [], []
     for row in rows:
         features.append(row.features)
@@ -111,16 +111,13 @@ def readable_features(rows: Iterable[PhotoRow]) -> Float32[np.ndarray, "n D"]:
         more = f", and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
         raise UserError(
             f"{len(bad)} of {len(features)} photos cannot be read ({'; '.join(bad[:_LISTED])}{more}); "
-            "mend or remove them"
+            "replace or remove them"
         )
     return np.stack(features)
 
 
 class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """An encoder as a step of a pipeline: `make_pipeline(ImageEncoder(), FewShotClassifier())`.
-
-    It learns nothing, so `fit` only hands it back.
-    """
+    """An encoder as a step of a pipeline: `make_pipeline(ImageEncoder(), FewShotClassifier())`."""
 
     def __init__(self, encoder: str | Encoder = "auto", *, device: str = "auto") -> None:
         self.encoder = encoder
@@ -141,19 +138,19 @@ class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def name_in_file(name: str, folder: Path) -> str:
-    """The name of an encoder, as a file in that folder says it; `name` is from the working directory."""
+    """The name of an encoder, its path made relative to a folder instead of the working directory."""
     family, path = _parts(name)
     return _joined(family, recorded_path(path, folder)) if path and _exists(path) else name
 
 
 def name_from_file(name: str, folder: Path) -> str:
-    """The name from the working directory, of what a file in that folder says."""
+    """The name of an encoder, its path made relative to the working directory instead of a folder."""
     family, path = _parts(name)
     return _joined(family, recorded_path(folder / path)) if path and _exists(folder / path) else name
 
 
 def files_of(name: str) -> list[Path]:
-    """The files that an encoder of this name is read from, where it is a file or a directory."""
+    """The files of an encoder that is a file or a directory; none for any other name."""
     named = _parts(name)[1]
     path = None if named is None else user_path(named)
     if path is None or not _exists(path):
@@ -176,4 +173,4 @@ def _joined(family: str, path: str) -> str:
 
 
 def _exists(path: Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 (what a damaged file says may be no path at all: False, no error)
+    return os.path.exists(path)  # noqa: PTH110, False for a text that is no path

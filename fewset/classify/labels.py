@@ -11,7 +11,7 @@ NONE_OF_THESE = "none of these"
 
 
 def none_label(classes: np.ndarray) -> Any:
-    """What stands for none of these among such labels: a text, or -1 as scikit-learn has it for outliers."""
+    """The label of "none of these": a text, or -1 as scikit-learn has it for outliers."""
     return -1 if np.issubdtype(classes.dtype, np.number) else NONE_OF_THESE
 
 
@@ -32,12 +32,12 @@ def rejected_label(classes: np.ndarray) -> Any:
 
 
 def plain_label(label: Any) -> Any:
-    """A label as plain Python has it: NumPy's numbers and texts become int and str."""
+    """A label as a plain Python value: NumPy's scalars become int and str."""
     return label.item() if isinstance(label, np.generic) else label
 
 
 def check_class_names(classes: np.ndarray) -> None:
-    """Refuse texts that cannot be shown on one line, or that mean something else."""
+    """Raise an error for a name that cannot be shown on one line, or that means something else."""
     for label in classes.tolist():
         if not isinstance(label, str):
             continue
@@ -53,5 +53,5 @@ def check_class_names(classes: np.ndarray) -> None:
 
 
 def folder_name(label: Any) -> str:
-    """The label as the name of one folder; refused where it would lead elsewhere, or is none somewhere."""
+    """The label as the name of one folder, or an error if it is not one on every system."""
     return plain_name(str(plain_label(label)), "the class")

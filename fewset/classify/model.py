@@ -1,4 +1,4 @@
-"""What fitting results in: labelled photos, a linear map, and how far to trust it."""
+"""A fitted classifier: labelled photos, a linear map, and how far to trust it."""
 
 import warnings
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 
 from fewset.classify.background.head import Background
-from fewset.classify.heads import Solution, find_classifier_head, prepared, resolved_name, unit_rows
+from fewset.classify.heads import find_classifier_head, prepared, resolved_name, unit_rows
 from fewset.classify.labels import check_class_names
 from fewset.classify.photos.support import Support
 from fewset.classify.trust import Trust, examine
@@ -22,12 +22,12 @@ from fewset.models.regression import membership
 STEPS = 5
 TEMPERATURE = 1 / 15
 ADVISED_BELOW = 5
-"""Shots a class. With so many and more it measured as no gain, or a loss."""
+"""Shots a class; from here on it gained nothing, or lost, where it was measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearClassifier:
-    """Rows of features to logits. Every head ends as one of these; they are what is saved and exported."""
+    """Rows of features to logits. Every head is fitted to one of these, which is saved and exported."""
 
     power: float
     shift: Float[np.ndarray, " D"]
@@ -41,12 +41,6 @@ class LinearClassifier:
 
     def probabilities(self, features: Float[np.ndarray, "m D"]) -> Float[np.ndarray, "m N"]:
         return np.asarray(softmax(self.logits(features), axis=1))
-
-
-def linear_classifier(solution: Solution, power: float, temperature: float) -> LinearClassifier:
-    """The classifier of the first (and only) task of a solution."""
-    shift, weight, bias = (np.ascontiguousarray(part[0].double().cpu().numpy()) for part in solution)
-    return LinearClassifier(power, shift, weight, bias, temperature)
 
 
 @dataclass(frozen=True)
@@ -84,18 +78,18 @@ class Learned:
     def probabilities(
         self, features: Float[np.ndarray, "m D"], together: bool = False
     ) -> Float[np.ndarray, "m N"]:
-        """Of each row for each class; `together`, the rows help to classify each other."""
+        """The probability of each class for each row; `together`, the rows help to classify each other."""
         if together:
             rows, support = (prepared(part, self.linear.power) for part in (features, self.support.features))
             found = probabilities_together(rows, support, self.support.labels)
         else:
             found = self.linear.probabilities(features)
         if not np.isfinite(found).all():
-            raise UserError("the classifier is damaged: its probabilities are no numbers; fit it anew")
+            raise UserError("the classifier is damaged: its probabilities are not finite; fit it again")
         return found
 
     def check_encoder(self, encoder: Encoder) -> None:
-        """Refuse an encoder that did not make the rows that this was fitted on."""
+        """Raise an error for an encoder that did not make the rows of the fit."""
         if self.encoder is None:
             raise UserError(
                 "this classifier was fitted on rows of features and cannot read photos; give it rows of "
@@ -104,24 +98,23 @@ class Learned:
         if encoder.digest != self.encoder.digest:
             raise UserError(
                 f"the classifier was made with the encoder {self.encoder.id} ({self.encoder.digest[:12]}), "
-                f"but {encoder.id} here is another ({encoder.digest[:12]}); take that one, or fit anew"
+                f"but {encoder.id} here is another ({encoder.digest[:12]}); use that one, or fit again"
             )
         dim = self.support.features.shape[1]
         if encoder.dim != dim:
             raise UserError(
-                f"the classifier is damaged: its rows have {dim} numbers, those of its encoder {encoder.id} "
-                f"{encoder.dim}; fit it anew"
+                f"the classifier is damaged: its rows have {dim} dimensions, its encoder {encoder.id} has "
+                f"{encoder.dim}; fit it again"
             )
 
 
 def learn(
     head_name: str, support: Support, encoder: EncoderStamp | None, background: Background | None = None
 ) -> Learned:
-    """Fit a head to labelled rows (with FEAT, where the background gave it); examine how far to trust it."""
+    """Fit a head (or FEAT from the background) to labelled rows, and examine how far to trust it."""
     if len(support.classes) < 2:
         raise UserError(
-            f"got photos of 1 class ({support.classes[0]}), expected 2 or more; with one class there is "
-            "nothing to tell apart"
+            f"got photos of 1 class ({support.classes[0]}), expected 2 or more; add another class"
         )
     check_class_names(support.classes)
     adapted = background.head if background is not None else None
@@ -129,12 +122,15 @@ def learn(
     trust = examine(head, support)
     rows = torch.from_numpy(prepared(support.features, head.power)).unsqueeze(0)
     members = membership(torch.from_numpy(support.labels), len(support.classes), rows.dtype).unsqueeze(0)
-    linear = linear_classifier(head.solve(rows, members), head.power, trust.temperature)
+    shift, weight, bias = (
+        np.ascontiguousarray(part[0].double().cpu().numpy()) for part in head.solve(rows, members)
+    )
+    linear = LinearClassifier(head.power, shift, weight, bias, trust.temperature)
     return Learned(support, resolved_name(head_name), linear, trust, encoder, background)
 
 
 def warn_if_not_advised(shots: Int[np.ndarray, " N"]) -> None:
-    """Warn where the classes have so many labelled photos that the others do not help."""
+    """Warn where the classes have so many labelled photos that the unlabelled ones do not help."""
     mean = shots.mean()
     if mean >= ADVISED_BELOW:
         warnings.warn(
@@ -151,11 +147,11 @@ def probabilities_together(
     steps: int = STEPS,
     temperature: float = TEMPERATURE,
 ) -> Float[np.ndarray, "m N"]:
-    """Probabilities of unlabelled rows, all of them taken into account; both kinds of rows are prepared.
+    """Transductive probabilities of unlabelled rows; both kinds of rows are prepared.
 
-    Each step gives every unlabelled row to the classes by softmax(cosine / temperature), and makes the
-    prototype of a class anew of its shots, which count 1 each, and of the shares that it was given. The
-    cosines are around the mean of the class means.
+    Each step assigns every unlabelled row to the classes by softmax(cosine / temperature), and recomputes the
+    prototype of a class from its shots, which count 1 each, and from its shares of the rows. The cosines are
+    around the mean of the class means.
     """
     members = np.eye(labels.max() + 1)[labels]
     means = (members / members.sum(axis=0)).T @ support

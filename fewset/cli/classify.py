@@ -16,8 +16,9 @@ from fewset.io.files import check_apart, check_output, file_digest, write_text
 
 if TYPE_CHECKING:
     from fewset.classify.model import Learned
-    from fewset.classify.predict.answers import Row
-    from fewset.classify.predict.run import Outputs, Predictor, Summary
+    from fewset.classify.predict.answers import Predictor, Row
+    from fewset.classify.predict.run import Outputs, Summary
+    from fewset.encoders import Encoder
 
 PANEL = "Classify"
 commands = typer.Typer()
@@ -132,28 +133,23 @@ def predict(
     start(plugin)
     from fewset.classify.embedding import files_of
     from fewset.classify.predict.run import Outputs, predict_to
-    from fewset.classify.predict.sort import link, move
     from fewset.compute.devices import pick_device
 
     pick_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:
         raise UserError("photos are either moved or linked; give --move-to or --link-to, not both")
-    predictor = _predictor(classifier, encoder, device, top, reject, together)
-    outputs = Outputs(csv, json)
-    if move_to is not None:
-        outputs = Outputs(csv, json, move_to, move, "moved")
-    if link_to is not None:
-        outputs = Outputs(csv, json, link_to, link, "linked")
+    predictor, used = _predictor(classifier, encoder, device, top, reject, together)
+    outputs = Outputs(csv, json, link_to or move_to, link_to is not None)
     if outputs.partial is None:
         if resume:
             raise UserError(
                 "--resume goes on with a file or folder; give --csv, --json, --move-to or --link-to"
             )
-        _check_any_readable(_print_answers(predictor, paths))
+        _check_any_readable(_print_answers(predictor, used, paths))
         return
-    read = [classifier, *files_of(predictor.encoder.id), *(plugin or ())]
+    read = [classifier, *files_of(used.id), *(plugin or ())]
     with resumable(f"the same command with --resume goes on from {outputs.partial}"):
-        summary = predict_to(predictor, file_digest(classifier), paths, outputs, resume, read)
+        summary = predict_to(predictor, used, file_digest(classifier), paths, outputs, resume, read)
     _print_summary(summary, outputs)
     _check_any_readable(summary)
 
@@ -182,24 +178,22 @@ def info(classifier: ClassifierArgument) -> None:
 
 def _predictor(
     file: Path, encoder: str | None, device: str, top: int, reject: bool | None, together: bool
-) -> "Predictor":
-    from fewset.classify.classifier import FewShotClassifier
-    from fewset.classify.embedding import chosen_encoder
+) -> "tuple[Predictor, Encoder]":
+    from fewset.classify.embedding import encoder_of
     from fewset.classify.model import warn_if_not_advised
-    from fewset.classify.predict.run import Predictor
-    from fewset.classify.trust.rejection import rejected_share
+    from fewset.classify.predict.answers import Predictor
+    from fewset.classify.saving import load_classifier
+    from fewset.classify.trust.rejection import SHARE
 
-    loaded = FewShotClassifier.load(file, encoder=encoder, device=device)
-    learned, used = loaded.learned_, chosen_encoder(loaded.encoder, device)
-    learned.check_encoder(used)
+    learned, share = load_classifier(file)
+    used = encoder_of(learned, encoder, device)
     if reject is not None:
-        loaded.reject = (loaded.reject or "auto") if reject else None
-    share = rejected_share(loaded.reject)
+        share = (share or SHARE) if reject else None
     if share is not None and not learned.trust.closeness:
         print_warning('no photo is "none of these" here: that takes two different photos of a class')
     if together:
         warn_if_not_advised(learned.support.shots)
-    return Predictor(learned, used, top, share, together)
+    return Predictor(learned, top, share, together), used
 
 
 def _print_learned(learned: "Learned") -> None:
@@ -214,13 +208,13 @@ def _print_learned(learned: "Learned") -> None:
         echo(line)
 
 
-def _print_answers(predictor: "Predictor", paths: list[Path]) -> "Summary":
+def _print_answers(predictor: "Predictor", encoder: "Encoder", paths: list[Path]) -> "Summary":
     from fewset.classify.photos.sources import opened_paths
-    from fewset.classify.predict.run import Summary
+    from fewset.classify.predict.run import Summary, answered_chunks
 
     summary = Summary()
     with opened_paths(paths) as listing:
-        for rows in predictor.chunks(listing):
+        for rows in answered_chunks(predictor, encoder, listing):
             for row in rows:
                 summary.add(row)
                 echo(_in_words(row))

@@ -40,8 +40,7 @@ def serve(
 
     for module in ("fastapi", "uvicorn", "python_multipart"):
         import_extra(module, "web")
-    from fewset.classify.serve.autosave import earlier_work, work_file
-    from fewset.classify.serve.server import run
+    from fewset.classify.serve.server import earlier_work, run, work_file
     from fewset.classify.serve.workbench import open_workbench
 
     bench, queue = open_workbench(classifier, encoder, device)

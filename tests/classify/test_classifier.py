@@ -83,36 +83,6 @@ def test_a_zip_file_is_a_folder(folder: Path, fitted: FewShotClassifier, tmp_pat
     assert again.score(zipped) == fitted.score(folder) == 1.0
 
 
-def test_string_and_integer_labels() -> None:
-    X, y = labelled_rows(1)  # noqa: N806
-    names = np.array(["ape", "bee", "cow"])
-    numbers = FewShotClassifier().fit(X, 10 * y)
-    texts = FewShotClassifier().fit(X, names[y])
-    assert (names[numbers.predict(X) // 10] == texts.predict(X)).all()
-    assert numbers.predict(X).dtype.kind == "i"
-    assert numbers.classes_.tolist() == [0, 10, 20]
-
-
-def test_one_shot_and_many_classes() -> None:
-    generator = np.random.default_rng(0)
-    X = generator.exponential(size=(1000, 37)).astype(np.float32)  # noqa: N806
-    classifier = FewShotClassifier().fit(X, np.arange(1000))
-    assert (classifier.predict(X) == np.arange(1000)).all()
-    assert classifier.trust_.interval is None
-    assert classifier.trust_.temperature == 1
-
-
-def test_probabilities_and_top() -> None:
-    X, y = labelled_rows(1)  # noqa: N806
-    classifier = FewShotClassifier().fit(X, np.array(["ape", "bee", "cow"])[y])
-    probabilities = classifier.predict_proba(X)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    for row, top in zip(probabilities, classifier.predict_top(X, k=2), strict=True):
-        assert [label for label, _ in top] == classifier.classes_[np.argsort(-row)[:2]].tolist()
-        assert [probability for _, probability in top] == sorted(row, reverse=True)[:2]
-        assert type(top[0][0]) is str
-
-
 def test_adding_and_removing_is_fitting_on_the_result() -> None:
     X, y = labelled_rows(1)  # noqa: N806
     whole = FewShotClassifier().fit(X, y)
@@ -150,18 +120,16 @@ def test_photos_from_before_are_not_embedded_again(folder: Path) -> None:
     [
         (lambda c: c.remove_class("sea"), "no class 'sea'"),
         (lambda c: c.remove_photo("sea.png"), "0 labelled photos are 'sea.png'"),
-        (lambda c: c.remove_photo(99), "0 labelled photos are 99"),
         (lambda c: c.remove_class("brick").remove_class("grass"), "photos of 1 class"),
         (lambda c: c.add([photo("brick", 1)], 3), "all labels as text"),
         (lambda c: c.partial_fit([photo("brick", 1)], ["sea"], classes=["brick"]), "'sea' is not among"),
         (lambda c: c.partial_fit([photo("brick", 1)]), "without labels"),
-        (lambda c: c.partial_fit([photo("brick", 1)], ["a", "b"]), "1 photos and 2 labels"),
         (lambda c: c.predict(photo("brick", 1)), "put it into a list"),
         (lambda c: c.predict([np.zeros((4, 4, 3))]), "float64 of shape"),
-        (lambda c: c.predict(np.zeros((2, 4, 4, 3))), "expected"),
         (lambda c: c.predict("nowhere"), "nowhere does not exist"),
         (lambda c: c.predict(["nowhere.png"]), "1 of 1 photos cannot be read"),
         (lambda c: c.set_params(reject=2.0).predict([photo("brick", 1)]), "reject is 2.0"),
+        (lambda c: c.predict_top([photo("brick", 9)], k=0), "1 or more"),
         (
             lambda c: c.set_params(encoder=TinyEncoder(digest="e2" * 32)).predict([photo("brick", 1)]),
             "another",
@@ -246,11 +214,6 @@ def test_none_of_these(fitted: FewShotClassifier) -> None:
     assert numbers.predict(-labelled_rows(2)[0]).tolist() == [-1] * 12
 
 
-def test_with_one_photo_a_class_nothing_is_turned_away() -> None:
-    X, y = labelled_rows(1, (1, 1, 1))  # noqa: N806
-    assert (FewShotClassifier(reject="auto").fit(X, y).predict(-X) != -1).all()
-
-
 def test_in_a_pipeline_a_grid_and_cross_validation(folder: Path) -> None:
     paths = sorted(str(path) for path in folder.rglob("*.png"))
     labels = np.array([Path(path).parent.name for path in paths])
@@ -294,7 +257,7 @@ def test_embed(folder: Path) -> None:
         fewset.embed(paths, TinyEncoder())
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("kind", [np.int8, np.uint64])
 def test_every_kind_of_whole_numbers_can_say_none_of_these(kind: type, tmp_path: Path) -> None:
     X, y = labelled_rows(1)  # noqa: N806
     classifier = FewShotClassifier(reject=0.01).fit(X, np.array([3, 7, 100], dtype=kind)[y])
@@ -321,12 +284,6 @@ def test_labels_that_cannot_say_none_of_these(names: np.ndarray) -> None:
         classifier.predict(X)
     with pytest.raises(UserError, match="none of these"):
         list(classifier.answers(X))
-
-
-def test_labels_beyond_int64_are_refused() -> None:
-    X, y = labelled_rows(1)  # noqa: N806
-    with pytest.raises(UserError, match="below 2\\^63"):
-        FewShotClassifier().fit(X, np.array([1, 2, 2**63], dtype=np.uint64)[y])
 
 
 class ReadOnce:
@@ -365,20 +322,6 @@ def test_a_pattern_that_matches_no_photo_is_an_error(fitted: FewShotClassifier, 
             ask(tmp_path.glob("*.nothing"))
 
 
-def test_photos_that_are_only_asked_about_have_no_thumbnails(
-    fitted: FewShotClassifier, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-    for name in ("_thumbnail", "fingerprint"):
-        monkeypatch.setattr(f"fewset.classify.photos.rows.{name}", lambda image: made.append(str(image)))
-    fitted.predict(folder)
-    fitted.predict_proba(folder)
-    fitted.score(folder)
-    list(fitted.answers(folder))
-    fewset.embed(folder, TinyEncoder())
-    assert not made
-
-
 @pytest.mark.parametrize("refit", ["fit", "partial_fit"])
 def test_a_failed_refit_changes_nothing(fitted: FewShotClassifier, folder: Path, refit: str) -> None:
     broken = folder / "broken.jpg"
@@ -392,24 +335,9 @@ def test_a_failed_refit_changes_nothing(fitted: FewShotClassifier, folder: Path,
     assert fitted.predict([photo("brick", 9)]).tolist() == ["brick"]
 
 
-def test_a_failed_refit_on_rows_of_another_size_changes_nothing() -> None:
-    X, y = labelled_rows(1)  # noqa: N806
-    classifier = FewShotClassifier().fit(X, y)
-    with pytest.raises(UserError):
-        classifier.fit(X[:, :5], np.zeros(len(X), dtype=int))
-    assert classifier.score(X, y) > 0.5
-    assert classifier.n_features_in_ == X.shape[1]
-
-
 def test_an_image_without_pixels_is_left_out(fitted: FewShotClassifier) -> None:
     empty = Image.new("RGB", (0, 0))
     with pytest.warns(UserWarning, match="left out: the image has no pixels"):
         fitted.add([photo("brick", 9), empty], "brick")
     with pytest.raises(UserError, match="has no pixels"):
         fitted.predict([empty])
-
-
-@pytest.mark.parametrize("k", [0, -1])
-def test_the_number_of_likeliest_classes_is_checked(fitted: FewShotClassifier, k: int) -> None:
-    with pytest.raises(UserError, match="expected 1 or more"):
-        fitted.predict_top([photo("brick", 9)], k=k)

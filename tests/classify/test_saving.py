@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ def test_a_file_keeps_its_head_when_the_default_becomes_another(
 def test_a_head_that_is_gone_is_rejected(path: Path) -> None:
     learned = FewShotClassifier.load(path, encoder=TinyEncoder()).learned_
     save_classifier(replace(learned, head="equivariant"), None, path)
-    with pytest.raises(UserError, match=r"got 'equivariant'; make it again: fewset fit PHOTOS -o"):
+    with pytest.raises(UserError, match=r"'equivariant'.*; make it again: fewset fit PHOTOS -o"):
         FewShotClassifier.load(path)
 
 
@@ -87,8 +86,6 @@ def test_labels_that_are_neither_are_refused(tmp_path: Path) -> None:
 def test_a_file_of_another_encoder_is_refused(path: Path) -> None:
     with pytest.raises(UserError, match=r"was made with the encoder tiny .* but tiny here is another"):
         FewShotClassifier.load(path, encoder=TinyEncoder(digest="e2" * 32))
-    with pytest.raises(UserError, match="unknown encoder"):
-        FewShotClassifier.load(path)
 
 
 def test_what_is_no_file_of_ours_is_refused_in_one_line(path: Path, tmp_path: Path) -> None:
@@ -109,128 +106,79 @@ def test_what_is_no_file_of_ours_is_refused_in_one_line(path: Path, tmp_path: Pa
     save_file({"weight": np.zeros(3)}, tmp_path / "other")
     with pytest.raises(UserError, match="it has no description"):
         FewShotClassifier.load(tmp_path / "other")
-    save_file({"weight": np.zeros(3)}, tmp_path / "other", metadata={"fewset.classifier": "1e9"})
-    with pytest.raises(UserError, match="is not a table"):
-        FewShotClassifier.load(tmp_path / "other")
     with pytest.raises(UserError, match="there is no file"):
         FewShotClassifier.load(tmp_path / "nowhere")
 
 
-def _set(*keys: str | int) -> Callable[[Any, Any], None]:
-    def change(table: Any, value: Any) -> None:
-        for key in keys[:-1]:
-            table = table[key]
-        table[keys[-1]] = value
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("keys", "value"),
-    [
-        (["format"], 2),
-        (["classes"], ["b", "a", "c"]),
-        (["classes"], ["a", "a", "b"]),
-        (["classes"], ["a", "b"]),
-        (["classes"], ["a", "b", 3]),
-        (["classes"], ["a", "b", "c\x1b[2J"]),
-        (["classes"], ["a", "b", "c" * 300]),
-        (["classes", 0], ["nested"]),
-        (["photos", 0], "a\nb"),
-        (["photos"], []),
-        (["power"], 0.0),
-        (["power"], 1e300),
-        (["temperature"], -1.0),
-        (["temperature"], "hot"),
-        (["reject"], 3.0),
-        (["trust", "weakest"], 3),
-        (["trust", "weakest"], -1),
-        (["trust", "right"], 99),
-        (["trust", "photos"], 11),
-        (["trust", "copies"], [[0, 99]]),
-        (["trust", "suspects"], [{"photo": 0, "looks_like": 7, "probability": 0.9}]),
-        (["trust", "confusions"], [{"label": 0, "taken_for": 7, "photos": 1}]),
-        (["groups"], ["a", "b"]),
-        (["groups"], [1] * 12),
-        (["trust", "groups"], 0),
-        (["trust", "groups"], 99),
-        (["trust", "groups"], -1),
-        (["extra"], 1),
-    ],
-)
-def test_a_description_that_does_not_fit_is_refused(path: Path, keys: list[str | int], value: object) -> None:
+def opened(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description of a file and its tensors."""
     with safe_open(path, "numpy") as file:
-        table = json.loads(file.metadata()[ENTRY])
-    _set(*keys)(table, value)
-    save_file(load_file(path), path, metadata={ENTRY: json.dumps(table)})
-    with pytest.raises(UserError) as caught:
+        return json.loads(file.metadata()[ENTRY]), load_file(path)
+
+
+def write(path: Path, table: dict[str, Any], tensors: dict[str, np.ndarray], sign: bool) -> None:
+    if sign:
+        table = {key: value for key, value in table.items() if key != "sha256"}
+        table["sha256"] = _digest(table, tensors)
+    save_file(tensors, path, metadata={ENTRY: json.dumps(table)})
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(UserError, match="is not a usable classifier") as caught:
         FewShotClassifier.load(path, encoder=TinyEncoder())
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["classes", "photos", "power", "temperature", "trust", "sha256"])
+def test_a_changed_or_missing_entry_is_noticed(path: Path, key: str) -> None:
+    table, tensors = opened(path)
+    del table[key]
+    write(path, table, tensors, sign=False)
+    assert "damaged" in refused(path)
+
+
+@pytest.mark.parametrize("name", ["features", "labels", "weight", "bias", "fingerprints", "thumbnails"])
+def test_a_flipped_bit_is_noticed(path: Path, name: str) -> None:
+    table, tensors = opened(path)
+    tensors[name].reshape(-1).view(np.uint8)[0] ^= 1
+    write(path, table, tensors, sign=False)
+    assert "damaged" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("format", 2),
+        ("classes", ["a", "b"]),
+        ("photos", []),
+        ("temperature", "hot"),
+        ("trust", 3),
+        ("extra", 1),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(path: Path, key: str, value: object) -> None:
+    table, tensors = opened(path)
+    write(path, table | {key: value}, tensors, sign=True)
+    refused(path)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("labels", np.zeros(12, dtype=np.int64)),
-        ("labels", np.arange(12)),
-        ("labels", np.zeros(12, dtype=np.int32)),
         ("labels", np.zeros((12, 1), dtype=np.int64)),
         ("weight", np.zeros((96, 4))),
-        ("weight", np.full((96, 3), np.nan)),
         ("shift", np.zeros(95)),
-        ("features", np.zeros((11, 96), dtype=np.float32)),
         ("features", np.zeros((), dtype=np.float32)),
-        ("features", np.full((12, 96), np.inf, dtype=np.float32)),
-        ("thumbnail_ends", np.arange(12) * -1),
-        ("thumbnail_ends", np.arange(12)),
-        ("thumbnail_ends", np.full(12, 2**40)),
-        ("extra", np.zeros(3)),
         ("bias", None),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused(path: Path, name: str, value: np.ndarray | None) -> None:
-    with safe_open(path, "numpy") as file:
-        metadata = file.metadata()
-    tensors = load_file(path)
-    tensors.pop(name, None)
-    save_file(tensors if value is None else tensors | {name: value}, path, metadata=metadata)
-    with pytest.raises(UserError, match="expected") as caught:
-        FewShotClassifier.load(path, encoder=TinyEncoder())
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["features", "labels", "weight", "bias", "fingerprints", "thumbnails"])
-def test_a_flipped_bit_is_noticed(path: Path, name: str) -> None:
-    with safe_open(path, "numpy") as file:
-        metadata = file.metadata()
-    tensors = load_file(path)
-    tensors[name].reshape(-1).view(np.uint8)[0] ^= 1
-    save_file(tensors, path, metadata=metadata)
-    with pytest.raises(UserError, match="is not a usable classifier"):
-        FewShotClassifier.load(path, encoder=TinyEncoder())
-
-
-def test_a_changed_number_of_the_description_is_noticed(path: Path) -> None:
-    whole = path.read_bytes()
-    place = whole.index(b"temperature") + len(b'temperature\\": ')
-    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-    with pytest.raises(UserError, match="it is damaged"):
-        FewShotClassifier.load(path, encoder=TinyEncoder())
-
-
-def table_of(path: Path) -> dict[str, Any]:
-    """The description of a file, without its digest."""
-    with safe_open(path, "numpy") as file:
-        table: dict[str, Any] = json.loads(file.metadata()[ENTRY])
-    del table["sha256"]
-    return table
-
-
-def test_a_file_without_a_digest_is_refused(path: Path) -> None:
-    save_file(load_file(path), path, metadata={ENTRY: json.dumps(table_of(path))})
-    with pytest.raises(UserError, match="it is damaged"):
-        FewShotClassifier.load(path, encoder=TinyEncoder())
+    table, tensors = opened(path)
+    tensors.pop(name)
+    write(path, table, tensors if value is None else tensors | {name: value}, sign=True)
+    refused(path)
 
 
 def test_no_directory_is_made_for_a_file(fitted: FewShotClassifier, tmp_path: Path) -> None:
@@ -239,18 +187,15 @@ def test_no_directory_is_made_for_a_file(fitted: FewShotClassifier, tmp_path: Pa
     assert not (tmp_path / "absent").exists()
 
 
-def test_probabilities_that_are_no_numbers_are_refused(path: Path) -> None:
-    table, tensors = table_of(path), load_file(path) | {"weight": np.full((96, 3), 1e308)}
-    signed = table | {"sha256": _digest(table, tensors)}
-    save_file(tensors, path, metadata={ENTRY: json.dumps(signed)})
+def test_probabilities_that_are_not_finite_are_refused(path: Path) -> None:
+    table, tensors = opened(path)
+    write(path, table, tensors | {"weight": np.full((96, 3), 1e308)}, sign=True)
     loaded = FewShotClassifier.load(path, encoder=TinyEncoder())
-    with pytest.raises(UserError, match="its probabilities are no numbers; fit it anew"):
+    with pytest.raises(UserError, match="not finite"):
         loaded.predict_proba(np.full((2, 96), 1e9))
 
 
-@pytest.mark.parametrize(
-    "name", ["..", ".", "a/b", "a\\b", "", " a", "a.", "NUL", "con.txt", "a:b", "a\nb", "é" * 101]
-)
+@pytest.mark.parametrize("name", ["..", "a/b", "a\\b", "", "NUL", "a:b", "a\nb", "é" * 101])
 def test_a_class_that_cannot_be_a_folder_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="cannot be the name of a folder"):
         folder_name(name)

@@ -22,7 +22,7 @@ _START = 7.5
 
 @dataclass(frozen=True)
 class HeldOutComparison:
-    """What FEAT gains on tasks of held-out classes of the background, and what of that is due to the set.
+    """The gain of FEAT on tasks of held-out classes of the background, and the share of it due to the set.
 
     FEAT is trained twice: on the set of a task's prototypes, and on each prototype as a set of one. The set
     is used where it adds.
@@ -101,7 +101,7 @@ class AdaptedHead(FewShotModel):
         return Solution(base.shift, base.weight + (self.log_gain.exp() * adapted.mT).to(rows), base.bias)
 
     def finished(self) -> "AdaptedHead":
-        """Itself, to be used and no longer trained, in double precision as all heads are used."""
+        """The same head for use without training, in double precision as all heads."""
         self.requires_grad_(False)
         self.eval()
         self.double()
@@ -110,7 +110,7 @@ class AdaptedHead(FewShotModel):
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What was learned from other classes: the head with FEAT, unless it is not ahead."""
+    """The result of training on other classes; `head` is None where FEAT is not ahead."""
 
     comparison: HeldOutComparison
     head: AdaptedHead | None

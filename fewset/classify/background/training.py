@@ -1,4 +1,4 @@
-"""One's own domain: FEAT, trained on labelled photos of other classes, and kept where it pays."""
+"""FEAT, trained on labelled photos of other classes of the same domain, and kept where it pays."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +30,7 @@ from fewset.training.optimiser import OptimiserConfig
 from fewset.training.seeding import seeded
 
 LEAST_CLASSES = 20
-"""Of the background: to learn from, and to see on others what was learned."""
+"""Of the background, for training and for the comparison on held-out classes."""
 _QUERY = 5
 _WAY = 20  # of the tasks to learn from: on birds they teach twice as much as 5-way ones, for 5 ways too
 _MOST_SHOTS = 5
@@ -42,13 +42,11 @@ _RATE = 2e-4  # a tenth of the adapter's; of birds 3e-5 learns a third as much, 
 
 
 def learn_background(background: Support, support: Support, head: str, seed: int = 0) -> Background:
-    """Train FEAT on a background, and compare it with a head on classes of the background that were held out.
+    """Train FEAT on a background, and compare it with a head on held-out classes of the background.
 
     FEAT is trained on the set of each task's prototypes and, as the control, on sets of one; the set is used
-    where it adds.
-
-    It is trained with as many photos of a class as `support` has (5 at most), and compared on tasks with as
-    many classes, too, where so many are held out.
+    where it adds. The tasks have the shots of `support` (5 at most) and, in the comparison, its ways too,
+    where enough classes are held out.
     """
     dims = [part.features.shape[1] for part in (background, support)]
     if dims[0] != dims[1]:
@@ -117,8 +115,7 @@ def _compared(
     seed: int,
 ) -> HeldOutComparison:
     way = config.validation_way
-    tasks = min(max(100, _COMPARED // way), 600)
-    spec = TaskSpec(way, config.shot, config.validation_query, tasks, seed)
+    spec = TaskSpec(way, config.shot, config.validation_query, min(max(100, _COMPARED // way), 600), seed)
     index = ClassIndex(labels)
 
     def score(one: ClassifierHead) -> Score:
@@ -132,18 +129,8 @@ def _compared(
     adapted = with_set if set_adds.mean > set_adds.ci95 else without_set
     gain = compare(adapted, alone)
     return HeldOutComparison(
-        resolved_name(head),
-        classes,
-        len(index.classes),
-        way,
-        config.shot,
-        tasks,
-        alone.mean,
-        adapted.mean,
-        gain.mean,
-        gain.ci95,
-        set_adds.mean,
-        set_adds.ci95,
+        *(resolved_name(head), classes, len(index.classes), way, config.shot, spec.tasks),
+        *(alone.mean, adapted.mean, gain.mean, gain.ci95, set_adds.mean, set_adds.ci95),
     )
 
 

@@ -20,15 +20,11 @@ from fewset.models.heads import HEADS
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 
-_WAY, _SHOT, _QUERIES = (
-    3,
-    4,
-    7,
-)  # of the task that is traced: all differ, so that no axis is taken for another
+_WAY, _SHOT, _QUERIES = 3, 4, 7  # of the traced task: all differ, so that no axes can be confused
 
 
 class TaskGraphs(nn.Module):
-    """What can be made of a model, each as a `ModelProto` of ONNX."""
+    """The graphs of a model, each a `ModelProto` of ONNX."""
 
     def __init__(self, model: TaskModel) -> None:
         super().__init__()
@@ -88,7 +84,7 @@ def _traceable(about: About) -> bool:
 
 
 def _check_head(head: nn.Module) -> None:
-    """Refuse at once a head that says that it cannot be traced; to find out may take minutes."""
+    """Raise an error at once for a head that cannot be traced; tracing may take minutes to fail."""
     reason = about_of(head).no_onnx
     if reason:
         others = ", ".join(name for name, kind in HEADS.items() if _traceable(about_of(kind)))

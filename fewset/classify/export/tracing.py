@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import jaxtyping
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +17,7 @@ from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import IMAGES, ROWS, OnnxForm
 from fewset.encoders.preprocessing import Preprocessing
 
-_TOLERANCE = 1e-4  # of the largest number
+_TOLERANCE = 1e-4  # of the largest value
 _LONGEST = 300  # letters of a reason
 _EXPORTER = logging.getLogger("torch.onnx")
 
@@ -32,9 +33,7 @@ def traced(
 
     :param dynamic: the axes of each input that may have any length, with their names
     """
-    onnx = import_extra("onnx", "export")
-    for module in ("onnxscript", "onnxruntime"):
-        import_extra(module, "export")
+    onnx, onnxruntime, _ = (import_extra(name, "export") for name in ("onnx", "onnxruntime", "onnxscript"))
     shapes = tuple(dict.fromkeys(dynamic.get(name, {}), torch.export.Dim.DYNAMIC) for name in inputs)
     longer = {name: _doubled(value, dynamic.get(name, {})) for name, value in inputs.items()}
     with torch.no_grad():
@@ -54,31 +53,33 @@ def traced(
         assert program is not None
         graph = program.model_proto
         _name_axes(graph, dynamic)
-        _forget_origin(graph)
+        _remove_origin(graph)
         onnx.checker.check_model(graph)
-        got = _computed(graph.SerializeToString(), inputs, longer)
+        session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+        right = all(map(_agree, [session] * 2, [inputs, longer], expected))
     except Exception as error:  # torch raises almost anything where it cannot follow a network
         reason = " ".join(str(error.__cause__ or error).split())[:_LONGEST]
-        raise UserError(f"torch cannot write {what} as ONNX: {reason}; take another one") from error
-    if not all(_agree(*pair) for pair in zip(got, expected, strict=True)):
-        raise UserError(f"as ONNX {what} gives other numbers than in torch; take another one")
+        raise UserError(f"torch cannot write {what} as ONNX: {reason}; choose another one") from error
+    if not right:
+        raise UserError(f"as ONNX {what} gives other results than in torch; choose another one")
     return graph
 
 
 def _doubled(value: Tensor, axes: Iterable[int]) -> Tensor:
-    """Twice as long along these axes: a length that the exporter has taken for a constant shows."""
+    """Twice as long along these axes, to find lengths that the exporter has taken for constants."""
     for axis in axes:
         value = torch.cat([value, value.flip(axis)], dim=axis)
     return value
 
 
-def _agree(got: Tensor, expected: Tensor) -> bool:
+def _agree(session: Any, inputs: Mapping[str, Tensor], expected: Tensor) -> bool:
+    (output,) = session.run(None, {name: value.cpu().numpy() for name, value in inputs.items()})
     near = _TOLERANCE * float(expected.abs().max())
-    return got.shape == expected.shape and torch.allclose(got, expected.cpu(), atol=near)
+    return output.shape == tuple(expected.shape) and np.allclose(output, expected.cpu(), atol=near)
 
 
 class _Module(nn.Module):
-    """The exporter takes modules. Of a method it knows the weights by their names, and writes each once."""
+    """The exporter takes modules; it names and writes the weights of a method's owner once."""
 
     def __init__(self, function: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -89,42 +90,28 @@ class _Module(nn.Module):
 
 
 def _name_axes(graph: Any, dynamic: Mapping[str, Mapping[int, str]]) -> None:
-    """Give the axes of the inputs names that say what they are; the exporter numbers them."""
+    """Give the axes of the inputs their names; the exporter numbers them."""
     renamed = {}
     for value in graph.graph.input:
         for axis, name in dynamic.get(value.name, {}).items():
-            dim = value.type.tensor_type.shape.dim[axis]
-            renamed[dim.dim_param] = name
-            dim.dim_param = name
-    for value in (*graph.graph.output, *graph.graph.value_info):
+            renamed[value.type.tensor_type.shape.dim[axis].dim_param] = name
+    for value in (*graph.graph.input, *graph.graph.output, *graph.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
-            dim.dim_param = renamed.get(dim.dim_param, dim.dim_param)
+            if dim.dim_param in renamed:  # a fixed length has no name, and stays
+                dim.dim_param = renamed[dim.dim_param]
 
 
-def _forget_origin(graph: Any) -> None:
-    """Without the lines of code that each node comes from, which name files of this machine."""
-    del graph.metadata_props[:], graph.graph.metadata_props[:]
-    for node in (*graph.graph.node, *graph.graph.value_info, *graph.graph.input, *graph.graph.output):
-        del node.metadata_props[:]
-    for function in graph.functions:
-        del function.metadata_props[:]
-        for node in function.node:
-            del node.metadata_props[:]
-
-
-def _computed(file: bytes, *inputs: Mapping[str, Tensor]) -> list[Tensor]:
-    onnxruntime = import_extra("onnxruntime", "export")
-    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    runs = (session.run(None, {name: value.cpu().numpy() for name, value in each.items()}) for each in inputs)
-    return [torch.from_numpy(output) for (output,) in runs]
+def _remove_origin(graph: Any) -> None:
+    """Remove the lines of code from which nodes come: they name files of this machine."""
+    values = (*graph.graph.value_info, *graph.graph.input, *graph.graph.output)
+    nodes = (node for owner in (graph.graph, *graph.functions) for node in owner.node)
+    for part in (graph, graph.graph, *graph.functions, *values, *nodes):
+        part.ClearField("metadata_props")
 
 
 @contextmanager
 def _tracing() -> Iterator[None]:
-    """Without the exporter's advice to its own developers.
-
-    And where shapes are checked, in tests, without that: lengths are symbols here.
-    """
+    """Silence the exporter's advice to its developers, and the checks of shapes: lengths are symbols here."""
     level, unchecked = _EXPORTER.level, jaxtyping.config.jaxtyping_disable
     _EXPORTER.setLevel(logging.ERROR)
     jaxtyping.config.update("jaxtyping_disable", True)
@@ -139,14 +126,14 @@ def _tracing() -> Iterator[None]:
 
 @runtime_checkable
 class NetworkParts(Protocol):
-    """What an encoder must have to be exported, as a `NetworkEncoder` has it."""
+    """The attributes that an encoder needs for the export, as a `NetworkEncoder` has them."""
 
     preprocessing: Preprocessing
     network: Callable[[Tensor], Tensor]
 
 
 def parts_of(encoder: Encoder) -> NetworkParts:
-    """The encoder's preprocessing and network, or an error for one that does not tell them apart."""
+    """The encoder's preprocessing and network, or an error for one without them."""
     if not isinstance(encoder, NetworkParts):
         raise UserError(
             f"the encoder {encoder.id} cannot be exported: it has no `preprocessing` and `network`; make it "
@@ -156,7 +143,7 @@ def parts_of(encoder: Encoder) -> NetworkParts:
 
 
 def encoder_graph(encoder: Encoder) -> Any:
-    """The graph (a `ModelProto`). A network that has an ONNX form says so, any other is traced."""
+    """The graph (a `ModelProto`): the ONNX form of a network that has one, else a trace."""
     onnx = import_extra("onnx", "export")
     parts = parts_of(encoder)
     network: object = parts.network

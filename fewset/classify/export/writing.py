@@ -1,4 +1,4 @@
-"""What `fewset export` reads and writes: files and folders that appear whole or not at all."""
+"""The files and folders of `fewset export`, which appear whole or not at all."""
 
 import json
 import shutil
@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fewset.classify.embedding import encoder_of
-from fewset.classify.export.head_json import ENCODER_FILE, head_description
+from fewset.classify.export.classifiers import ENCODER_FILE, head_description, joined_graph
 from fewset.classify.export.models import TaskGraphs
-from fewset.classify.export.onnx import joined_graph
 from fewset.classify.export.tracing import encoder_graph
 from fewset.classify.model import Learned
 from fewset.classify.saving import is_classifier, load_classifier
@@ -26,7 +25,7 @@ JOINED_FILE = "joined.onnx"
 _PAGE = Path(__file__).parent / "page"
 _SHARED = ("dom.js", "gathering.js", "icon.svg", "page.css")  # with the page of `fewset serve`
 _PARTS = {ENCODER_FILE, HEAD_FILE, JOINED_FILE, "head.onnx"}
-_DEVICE = "cpu"  # files are the same wherever they are written
+_DEVICE = "cpu"  # the same files on every machine
 RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 _PLACE = Path("node_modules", "onnxruntime-web", "dist")
 
@@ -38,7 +37,7 @@ class ClassifierExport:
     learned: Learned
     encoder: Encoder
     share: float | None
-    """Of the classes' own photos that may be turned away as none of these."""
+    """The allowed false-rejection rate of "none of these"."""
 
     def __post_init__(self) -> None:
         self.learned.check_encoder(self.encoder)
@@ -96,7 +95,7 @@ class ModelExport:
 
 
 def check_target(path: Path, *, directory: bool, force: bool, read: Iterable[Path] = ()) -> None:
-    """Refuse, before the work, what is there already; with `force` what is not an export, or is `read`."""
+    """Check, before the work, that nothing is lost; with `force` an earlier export may be replaced."""
     read = list(read)
     check_output(path, read, directory=directory)
     if path.is_symlink():
@@ -107,18 +106,14 @@ def check_target(path: Path, *, directory: bool, force: bool, read: Iterable[Pat
     if not path.exists() or (directory and not any(path.iterdir())):
         return
     if not force:
-        raise UserError(f"{path} exists; choose another name, or write it anew with --force")
-    others = {entry.name for entry in path.iterdir()} - _written() if directory else set()
+        raise UserError(f"{path} exists; choose another name, or replace it with --force")
+    written = _PARTS | {file.name for file in _PAGE.iterdir()} | {*_SHARED, *RUNTIME}
+    others = {entry.name for entry in path.iterdir()} - written if directory else set()
     if others:
         raise UserError(
-            f"{path} has {min(others)} in it, which is no part of an export and would be lost; move it away, "
+            f"{path} has {min(others)} in it, which is not from an export and would be lost; move it away, "
             "or choose another name"
         )
-
-
-def _written() -> set[str]:
-    """The names of all files that exports have."""
-    return _PARTS | {file.name for file in _PAGE.iterdir()} | {*_SHARED, *RUNTIME}
 
 
 def is_model(source: Path) -> bool:
@@ -151,12 +146,3 @@ def find_runtime(directory: Path | None = None) -> list[Path]:
         f"there is no {RUNTIME[0]} with {RUNTIME[1]} in {where}; get them with "
         "`npm install onnxruntime-web`, or name their directory: --runtime DIR"
     )
-
-
-def has_runtime() -> bool:
-    """Whether npm has put the files where `find_runtime` looks."""
-    try:
-        find_runtime()
-    except UserError:
-        return False
-    return True

@@ -10,7 +10,7 @@ holds every registered head to both. So a task of `S` rows can be solved in `S` 
 registered, but made for one encoder's features, says `rotation_equivariant = False`.
 
 Unlike the heads of `fewset.models`, which are layers of a network, these learn from the support alone and
-have nothing that hangs on the embedding size.
+have no parameters of the embedding size.
 """
 
 from collections.abc import Callable
@@ -69,14 +69,14 @@ def resolved_name(name: str) -> str:
 def solved_episode(
     head: ClassifierHead, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None = None
 ) -> Solution:
-    """What a head makes of the prepared shots of an episode."""
+    """The solution of a head for the prepared shots of an episode."""
     return head.solve(support.flatten(1, 2), episode_membership(support, mask))
 
 
 def signed_power(
     features: Float[Tensor, "*rows D"], power: float | Float[Tensor, ""]
 ) -> Float[Tensor, "*rows D"]:
-    """Each row as `sign(x) |x|^power`, at length 1: with a power below 1 a few large numbers decide less."""
+    """Each row as `sign(x) |x|^power`, at length 1: with a power below 1 a few large values decide less."""
     return F.normalize(raised(features, power), dim=-1)
 
 

@@ -19,12 +19,12 @@ from fewset.encoders import Encoder
 THUMBNAIL = 96
 """Pixels of the longer side of the small copies that a classifier keeps."""
 BATCH = 32
-"""Photos that the encoder is given at once."""
+"""Photos that the encoder embeds at once."""
 _HASH = 8
 
 
 class PhotoRow(NamedTuple):
-    """A photo as the classifier knows it, or why it does not."""
+    """A photo as the classifier knows it, or the reason why it cannot be read."""
 
     name: str
     features: Float32[np.ndarray, " D"]
@@ -36,63 +36,47 @@ class PhotoRow(NamedTuple):
     problem: str = ""
     """Why the photo cannot be read."""
     group: str = ""
-    """What it belongs to with others; "" where it stands for itself."""
+    """The group of the photo; "" for a photo without one."""
 
 
 def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = False) -> Iterator[PhotoRow]:
-    """One row a photo, in order; what cannot be read is a row with its reason.
+    """One row a photo, in order; a photo that cannot be read gets a row with the reason.
 
-    Two batches of decoded photos are in memory at most, each reduced to what the encoder needs. Thumbnails
-    and fingerprints are for photos that a classifier keeps.
+    At most two batches of decoded photos are in memory, each reduced to the size that the encoder needs.
+    Thumbnails and fingerprints are for photos that a classifier keeps.
     """
-    look = partial(look_at, size=encoder.input_size, thumbnails=thumbnails)
+    read = partial(read_photo_for, encoder, thumbnails=thumbnails)
     pool = ThreadPoolExecutor(os.cpu_count())
     waiting = iter(photos)
     try:
-        batch = list(islice(waiting, BATCH))
-        coming = [pool.submit(look, photo) for photo in batch]
-        while batch:
-            looked = [future.result() for future in coming]
-            following = list(islice(waiting, BATCH))
-            coming = [pool.submit(look, photo) for photo in following]
-            embedded = iter(encoder([each.image for each in looked if each.image is not None]))
-            for seen in looked:
-                yield seen.unreadable(encoder.dim) if seen.image is None else seen.row(next(embedded))
-            batch = following
-    finally:  # Ctrl-C, or a caller who has seen enough, must not wait for the rest of the photos
+        coming = [pool.submit(read, photo) for photo in islice(waiting, BATCH)]
+        while coming:
+            batch = [future.result() for future in coming]
+            coming = [pool.submit(read, photo) for photo in islice(waiting, BATCH)]
+            embedded = iter(encoder([image for _, image in batch if image is not None]))
+            for row, image in batch:
+                yield row if image is None else row._replace(features=next(embedded))
+    finally:  # Ctrl-C, or a caller who stops early, must not wait for the rest of the photos
         pool.shutdown(cancel_futures=True)
 
 
-class Look(NamedTuple):
-    """A photo that is decoded and not yet embedded."""
+def read_photo_for(
+    encoder: Encoder, photo: Photo, thumbnails: bool = False
+) -> tuple[PhotoRow, Image.Image | None]:
+    """Read and decode a photo, no larger than the encoder needs it: its row without features, and the image.
 
-    name: str
-    image: Image.Image | None
-    """None for a photo that cannot be read."""
-    thumbnail: bytes = b""
-    fingerprint: int = 0
-    problem: str = ""
-
-    def row(self, features: Float32[np.ndarray, " D"]) -> PhotoRow:
-        """The photo with what the encoder made of its image."""
-        return PhotoRow(self.name, features, self.thumbnail, self.fingerprint, self.problem)
-
-    def unreadable(self, dim: int) -> PhotoRow:
-        """The row of a photo that has no image."""
-        return self.row(np.full(dim, np.nan, dtype=np.float32))
-
-
-def look_at(photo: Photo, size: int, thumbnails: bool = False) -> Look:
-    """Read and decode a photo, no larger than an encoder of that input size needs it."""
+    The image is None for a photo that cannot be read.
+    """
+    row = PhotoRow(photo.name, np.full(encoder.dim, np.nan, dtype=np.float32))
     try:
-        image = decode_photo(photo.read(), size)
+        image = decode_photo(photo.read(), encoder.input_size)
     except (BadImage, OSError, ValueError) as error:  # ValueError: a path that no system has
-        return Look(photo.name, None, problem=str(error))
+        return row._replace(problem=str(error)), None
     if 0 in image.size:
-        return Look(photo.name, None, problem="the image has no pixels")
-    if not thumbnails:
-        return Look(photo.name, image)
-    return Look(photo.name, image, _thumbnail(image), fingerprint(image))
+        return row._replace(problem="the image has no pixels"), None
+    if thumbnails:
+        row = row._replace(thumbnail=_thumbnail(image), fingerprint=fingerprint(image))
+    return row, image
 
 
 def _thumbnail(image: Image.Image) -> bytes:

@@ -1,4 +1,4 @@
-"""What users call photos, in one form: a folder, a zip file, a table, paths, Pillow images, arrays of pixels.
+"""Photos in one form, from a folder, a zip file, a table, paths, Pillow images or arrays of pixels.
 
 Nothing is decoded here; a `Photo` is a name and a way to its bytes or pixels.
 """
@@ -23,24 +23,23 @@ from fewset.data.images.importers.folder import entries
 from fewset.data.images.sources import Source, open_source, read_image_file, warn_of_left_out
 
 Pixels = bytes | np.ndarray | Image.Image
+State = tuple[int, int]
+"""The size and the modification time of a file."""
 
 
 class Photo(NamedTuple):
-    """A photo that nobody has opened yet."""
+    """A photo that is not read yet."""
 
     name: str
     """Where it is from: a path, a path inside a folder or zip file, or "photo 3"."""
     read: Callable[[], Pixels]
     """May raise `OSError`."""
     group: str = ""
-    """What it belongs to with others, such as an object or a burst; "" where it stands for itself."""
+    """The group of the photo, such as an object or a burst; "" for a photo without one."""
 
 
 def is_photos(photos: Any) -> bool:
-    """Whether these are photos; otherwise they are rows of features, for scikit-learn to check.
-
-    Told by the type of the whole, or of its first element: a 2-D array of numbers is always features.
-    """
+    """Whether these are photos, by the type of the whole or of the first element; else they are features."""
     if isinstance(photos, str | PathLike | Image.Image):
         return True
     if getattr(photos, "ndim", 1) != 1:
@@ -55,7 +54,7 @@ def is_photos(photos: Any) -> bool:
 
 
 def as_sequence(photos: Any) -> Any:
-    """What has no length, such as an iterator, as a list that can be read more than once; else as it is."""
+    """An iterable without a length as a list, which can be read more than once; anything else as it is."""
     values = list(photos) if isinstance(photos, Iterable) and not isinstance(photos, Sized) else photos
     if isinstance(values, list | tuple) and not values:
         raise UserError(
@@ -66,7 +65,7 @@ def as_sequence(photos: Any) -> Any:
 
 @contextmanager
 def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
-    """The photos of a folder or zip file (all that are in it), or those that are listed."""
+    """All photos of a folder or zip file, or those of a list."""
     if isinstance(photos, str | PathLike):
         path = Path(fspath(photos))
         if path.suffix.lower() in SUFFIXES:
@@ -80,69 +79,51 @@ def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
         yield _listed(photos)
 
 
+class Origin(NamedTuple):
+    """How the photos of one path are read."""
+
+    read: Callable[[str], bytes]
+    archive: Path | None = None
+    """The zip file that they are in; None for files of their own."""
+
+
 @dataclass(frozen=True)
 class Listing:
-    """Photos as their names alone, until they are asked for: a million of them take little memory."""
+    """Photos as their names alone, until they are needed: a million of them take little memory."""
 
     names: list[str]
-    """Paths; that of a photo in a zip file goes on inside it."""
-    readers: list[Callable[[str], bytes]]
-    """What reads the photo of a name."""
-    archives: list[Path | None]
-    """The zip file that a photo is in; None for a file of its own."""
+    """Paths; the path of a photo in a zip file continues inside it."""
+    origins: list[Origin]
 
     def __len__(self) -> int:
         return len(self.names)
 
     def photos(self, first: int, last: int) -> Iterator[Photo]:
-        """Those from number `first` to `last` (excluded)."""
-        for number in range(first, min(last, len(self))):
-            yield Photo(self.names[number], partial(self.readers[number], self.names[number]))
+        """Those from index `first` to `last` (excluded)."""
+        for name, origin in zip(self.names[first:last], self.origins[first:last], strict=True):
+            yield Photo(name, partial(origin.read, name))
 
     @property
     def packed(self) -> str | None:
-        """The first photo that is not a file of its own but inside a zip file, if there is one."""
-        pairs = zip(self.names, self.archives, strict=True)
-        return next((name for name, archive in pairs if archive is not None), None)
+        """The first photo that is inside a zip file, if there is one."""
+        pairs = zip(self.names, self.origins, strict=True)
+        return next((name for name, origin in pairs if origin.archive), None)
 
-    def state(self, number: int) -> tuple[int, int]:
+    def state(self, number: int) -> State:
         """The `file_state` of a photo, or of the zip file that it is in."""
-        return file_state(self.archives[number] or self.names[number])
+        return file_state(self.origins[number].archive or self.names[number])
 
 
 @contextmanager
 def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
     """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once."""
     with ExitStack() as stack:
-        found: dict[str, tuple[Callable[[str], bytes], Path | None]] = {}
-        known: set[str] = set()
+        found: dict[str, tuple[str, Origin]] = {}
         for path in paths:
-            names, read, archive = _names(path, stack)
+            names, origin = _names(path, stack)
             for name in names:
-                place = abspath(name)  # noqa: PTH100, a photo may be listed under two spellings
-                if place not in known:
-                    known.add(place)
-                    found[name] = read, archive
-        origins = list(found.values())
-        listing = Listing(list(found), [read for read, _ in origins], [archive for _, archive in origins])
-        del found, known
-        yield listing
-
-
-def could_list(paths: Sequence[Path]) -> Callable[[str], bool]:
-    """Tells of a name whether `opened_paths` could have given it, though the photo may be gone since."""
-    listed = {str(path) for path in paths}
-    for path in filter(_is_table, paths):
-        listed |= {str(path.parent / name) for (name,) in _table(path, ("path",))}
-
-    def could(name: str) -> bool:
-        parts = Path(name).parts
-        within = any(
-            parts[: len(path.parts)] == path.parts and ".." not in parts[len(path.parts) :] for path in paths
-        )
-        return within or name in listed
-
-    return could
+                found.setdefault(abspath(name), (name, origin))  # noqa: PTH100, one may have two spellings
+        yield Listing([name for name, _ in found.values()], [origin for _, origin in found.values()])
 
 
 @contextmanager
@@ -168,12 +149,12 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
                 f"{source.path} has the splits {', '.join(splits)}, expected a folder a class; take one of "
                 f"them: {source.path / splits[-1]}"
             )
-        for entry in found:
-            if entry.group is not None:
-                raise UserError(
-                    f"{entry.file} in {source.path} is two folders deep, expected a folder a class; move the "
-                    "folders of the classes side by side"
-                )
+        deep = [entry.file for entry in found if entry.group is not None]
+        if deep:
+            raise UserError(
+                f"{deep[0]} in {source.path} is two folders deep, expected a folder a class; move the "
+                "folders of the classes side by side"
+            )
         if not found:
             raise UserError(
                 f"there are no photos in {source.path}; expected a folder a class with files "
@@ -184,7 +165,7 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that paths name, and those that tables among them list: what no output may replace."""
+    """The files that paths name, and those that tables among them list: no output may replace them."""
     for path in paths:
         yield path
         if _is_table(path) and path.is_file():
@@ -192,13 +173,13 @@ def read_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def check_no_photo(path: Path) -> None:
-    """Refuse to write over a photo."""
+    """Raise an error for an output with the name of a photo."""
     if path.suffix.lower() in SUFFIXES:
         raise UserError(f"{path} has the name of a photo, which must not be lost; choose another name")
 
 
-def file_state(path: str | Path) -> tuple[int, int]:
-    """The size and the modification time of a file, which change when it is replaced; -1 if there is none."""
+def file_state(path: str | Path) -> State:
+    """What changes when a file is replaced; -1 where there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116, what is listed may be no path at all
     except (OSError, ValueError):
@@ -211,20 +192,19 @@ def read_photo(path: str | Path) -> bytes:
     return read_image_file(Path(path))
 
 
-def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Callable[[str], bytes], Path | None]:
-    """The photos at a path, what reads them, and their zip file, which stays open until `stack` ends."""
+def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Origin]:
+    """The photos at a path, and how they are read; a zip file stays open until `stack` ends."""
     if _is_table(path):
-        return (str(path.parent / name) for (name,) in _table(path, ("path",))), read_photo, None
+        return (str(path.parent / name) for (name,) in _table(path, ("path",))), Origin(read_photo)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return [str(path)], read_photo, None
+        return [str(path)], Origin(read_photo)
     if not path.exists():
         raise UserError(f"{path} does not exist; expected a folder, a zip file, a CSV file or a photo")
+    source = stack.enter_context(open_source(path))
     if path.is_dir():
-        with open_source(path) as source:
-            return [str(path / file) for file in _photo_files(source)], read_photo, None
-    archive = stack.enter_context(open_source(path))
-    names = (f"{path}/{file}" for file in _photo_files(archive))
-    return names, lambda name: archive.read(name.removeprefix(f"{path}/")), path
+        return [str(path / file) for file in _photo_files(source)], Origin(read_photo)
+    names = [f"{path}/{file}" for file in _photo_files(source)]
+    return names, Origin(lambda name: source.read(name.removeprefix(f"{path}/")), path)
 
 
 def _photo_files(source: Source) -> list[str]:
@@ -242,17 +222,14 @@ def _is_table(path: Path) -> bool:
 def _table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[list[str]]:
     if not path.is_file():
         raise UserError(f"there is no file {path}; expected a CSV file with the columns {', '.join(columns)}")
-    rows = [cells for _, cells in table_rows(_content(path), str(path), columns, optional=optional)]
+    try:
+        content = read_image_file(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
+    rows = [cells for _, cells in table_rows(content, str(path), columns, optional=optional)]
     if not rows:
         raise UserError(f"{path} lists no photos; expected a line for each under {','.join(columns)!r}")
     return rows
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return read_image_file(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
 
 
 def _listed(photos: Iterable[Any]) -> list[Photo]:

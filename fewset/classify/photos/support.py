@@ -20,13 +20,13 @@ class Support:
     classes: np.ndarray
     """The labels, sorted, each once."""
     labels: Int64[np.ndarray, " n"]
-    """The class of each photo, a number into `classes`."""
+    """The class of each photo, an index into `classes`."""
     features: Float32[np.ndarray, "n D"]
     names: tuple[str, ...]
     thumbnails: tuple[bytes, ...]
     fingerprints: UInt64[np.ndarray, " n"]
     groups: tuple[str, ...]
-    """What each photo belongs to with others; "" for one that stands for itself."""
+    """The group of each photo; "" for a photo without one."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -37,7 +37,7 @@ class Support:
         return np.bincount(self.labels, minlength=len(self.classes))
 
     def take(self, chosen: Bool[np.ndarray, " n"]) -> "Support":
-        """Those that are chosen; a class of which none is chosen is gone."""
+        """The chosen photos, and the classes that still have one."""
         places = np.flatnonzero(chosen)
         kept, labels = np.unique(self.labels[places], return_inverse=True)
         return Support(
@@ -54,7 +54,7 @@ class Support:
         """These, then the others."""
         if self.classes.dtype.kind != other.classes.dtype.kind:
             raise UserError(
-                f"the label {plain_label(other.classes[0])!r} is of another kind than "
+                f"the label {plain_label(other.classes[0])!r} is of another type than "
                 f"{plain_label(self.classes[0])!r}; expected all labels as text, or all as numbers"
             )
         classes = np.union1d(self.classes, other.classes)
@@ -71,7 +71,7 @@ class Support:
 
 
 def class_array(classes: np.ndarray) -> np.ndarray:
-    """The classes; whole numbers become int64, as a file has them, with room for -1 ("none of these")."""
+    """The classes; integers become int64, as in files, which has room for -1 ("none of these")."""
     if classes.dtype.kind not in "iu":
         return classes
     if classes.max() > np.iinfo(np.int64).max:
@@ -107,7 +107,7 @@ def support_of_photos(rows: Sequence[PhotoRow], labels: np.ndarray) -> Support:
 
 
 def group_names(groups: Any, count: int) -> tuple[str, ...]:
-    """The groups of so many photos as texts; None, of a photo or of all, is that it stands for itself."""
+    """The groups of `count` photos as texts; None, for one photo or for all, means no group."""
     if groups is None:
         return ("",) * count
     given = column_or_1d(np.asarray(groups, dtype=object))

@@ -1,6 +1,8 @@
-"""Rows of features become answers: the class, the likeliest classes, and the nearest labelled photo."""
+"""The one engine for answers of Python, the command line and the server: rows of features in, answers out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -9,12 +11,14 @@ from jaxtyping import Float
 
 from fewset.classify.labels import NONE_OF_THESE, plain_label, rejected_label
 from fewset.classify.model import Learned
-from fewset.classify.photos.rows import PhotoRow
+from fewset.classify.photos.rows import BATCH, PhotoRow
 from fewset.core.errors import UserError
 
+CHUNK = 2 * BATCH
+"""Photos that are answered at once, a multiple of those that are embedded at once."""
 Row = Mapping[str, Any]
-"""What is said of one photo, as it goes into files."""
-_DIGITS = 4  # of probabilities and cosines: what rounding errors do to the next ones is no news
+"""An answer as it goes into files."""
+_DIGITS = 4  # of probabilities and cosines
 
 
 class Answer(NamedTuple):
@@ -30,7 +34,7 @@ class Answer(NamedTuple):
     closeness: float
     """The largest cosine to a labelled photo or to the prototype of a class."""
     nearest: int
-    """The number of the labelled photo that is nearest: the reason."""
+    """The index of the nearest labelled photo: the reason."""
     nearest_name: str
     problem: str = ""
     """Why the photo cannot be read."""
@@ -41,36 +45,46 @@ def unreadable(name: str, problem: str) -> Answer:
     return Answer(name, None, float("nan"), (), float("nan"), -1, "", problem)
 
 
-def answered(
-    learned: Learned, rows: Sequence[PhotoRow], top: int, share: float | None, together: bool = False
-) -> Iterator[Answer]:
-    """An answer a row, in their order; a photo that could not be read gives its reason.
+@dataclass(frozen=True)
+class Predictor:
+    """A classifier with the options of its answers."""
 
-    `share` of the classes' own photos may be turned away as none of these; None: none are. `together`, the
-    rows help to classify each other.
-    """
-    good = [row for row in rows if not row.problem]
-    found = iter(_found(learned, good, top, share, together) if good else ())
-    for row in rows:
-        yield unreadable(row.name, row.problem) if row.problem else next(found)
+    learned: Learned
+    top: int = 3
+    """How many of the likeliest classes an answer lists."""
+    share: float | None = None
+    """The allowed false-rejection rate of "none of these"; None: no photo is rejected."""
+    together: bool = False
+    """Whether the photos help to classify each other."""
 
+    def answers(self, rows: Iterable[PhotoRow]) -> Iterator[Answer]:
+        """One answer a row, in order; a photo that cannot be read gets the reason as its answer."""
+        waiting = iter(rows)
+        while chunk := list(islice(waiting, None if self.together else CHUNK)):
+            readable = [row for row in chunk if not row.problem]
+            found = iter(self._answers(readable) if readable else ())
+            for row in chunk:
+                yield unreadable(row.name, row.problem) if row.problem else next(found)
 
-def _found(
-    learned: Learned, rows: Sequence[PhotoRow], top: int, share: float | None, together: bool
-) -> Iterator[Answer]:
-    classes = learned.support.classes
-    features = np.stack([row.features for row in rows])
-    best = top_classes(classes, learned.probabilities(features, together), top)
-    limit, rejected = (
-        (-np.inf, None) if share is None else (learned.threshold(share), rejected_label(classes))
-    )
-    nearest, largest = learned.closeness.nearest(features), learned.closeness.largest(features)
-    for row, likeliest, photo, cosine in zip(rows, best, nearest, largest, strict=True):
-        label, probability = likeliest[0]
-        if cosine < limit:
-            label = rejected
-        name = learned.support.names[photo]
-        yield Answer(row.name, label, probability, likeliest, float(cosine), int(photo), name)
+    def _answers(self, rows: Sequence[PhotoRow]) -> Iterator[Answer]:
+        learned, classes = self.learned, self.learned.support.classes
+        features = np.stack([row.features for row in rows])
+        best = top_classes(classes, learned.probabilities(features, self.together), self.top)
+        limit = -np.inf if self.share is None else learned.threshold(self.share)
+        rejected = None if self.share is None else rejected_label(classes)
+        nearest, largest = learned.closeness.nearest(features), learned.closeness.largest(features)
+        for row, likeliest, photo, cosine in zip(rows, best, nearest, largest, strict=True):
+            label, probability = likeliest[0]
+            name = learned.support.names[photo]
+            yield Answer(
+                row.name,
+                rejected if cosine < limit else label,
+                probability,
+                likeliest,
+                float(cosine),
+                int(photo),
+                name,
+            )
 
 
 def top_classes(
@@ -87,7 +101,7 @@ def top_classes(
 
 
 def answer_row(answer: Answer) -> Row:
-    """What goes into files of an answer: plain values, None for what there is none of."""
+    """The entries of an answer in files: plain values, None for a missing one."""
     label = answer.label
     if answer.top and label != answer.top[0][0]:
         label = NONE_OF_THESE  # which is -1 where classes are numbers

@@ -1,38 +1,28 @@
-"""Files of answers: CSV, JSON, and the answers so far of a run, from which it can go on after a stop."""
+"""Files of answers: CSV, JSON, and the answers so far of a run, with which `--resume` continues."""
 
 import csv
 import json
 import os
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 from pathlib import Path
-from types import NoneType
 from typing import Any, TextIO
 
-import numpy as np
-
-from fewset.classify.photos.sources import Listing
+from fewset.classify.photos.sources import Listing, State
 from fewset.classify.predict.answers import Row
+from fewset.core.errors import UserError
 from fewset.io.files import harmless, replacing
 from fewset.io.paths import inside
 from fewset.io.reading import open_file, parse_json
 
-_NUMBER = (int, float, NoneType)
-_ANSWER: dict[str, tuple[type, ...]] = {
-    "file": (str,),
-    "class": (str, int, float, NoneType),
-    "probability": _NUMBER,
-    "top": (list,),
-    "closeness": _NUMBER,
-    "nearest": (str, NoneType),
-    "problem": (str, NoneType),
-}
+_OPTIONAL: tuple[type, ...] = (str, int, float, type(None))
+_ENTRIES = {"class": _OPTIONAL, "probability": _OPTIONAL, "closeness": _OPTIONAL, "nearest": _OPTIONAL}
+_ENTRIES |= {"file": (str,), "problem": (str, type(None)), "top": (list,)}
 
 
 def write_csv(path: Path, rows: Iterable[Row], top: int, more: Iterable[str] = ()) -> None:
     """A line a photo, with the likeliest classes in columns; `more` names further entries of the rows.
 
-    Names come from anywhere. One that a spreadsheet would take for a formula has an apostrophe before it.
+    A name that a spreadsheet could read as a formula gets an apostrophe before it.
     """
     names = ["file", "class", "probability", "closeness", "nearest", "problem", *more]
     likeliest = [f"{what}_{number}" for number in range(1, top + 1) for what in ("class", "probability")]
@@ -50,7 +40,7 @@ def write_csv(path: Path, rows: Iterable[Row], top: int, more: Iterable[str] = (
 
 
 class _UnixLines:
-    """Lines for a file as Unix ends them; by its own ends the writer knows to quote a carriage return."""
+    """A file with Unix line ends; the writer itself uses "\\r\\n", so that it quotes a carriage return."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -73,84 +63,99 @@ def write_lines(path: Path, rows: Iterable[Row]) -> None:
 
 
 class PartialAnswers:
-    """The answers for a listing that are in a file; `key` stands for the classifier and the options."""
+    """The answers so far, in a file: the run, then a line a photo, then `null` if all photos are answered.
 
-    def __init__(self, path: Path, key: str, listing: Listing) -> None:
-        self.path, self.key, self.listing = path, key, listing
-        self._offsets = np.full(len(listing), -1, dtype=np.int64)  # of the lines in the file
-        self._states = np.zeros((0, 2), dtype=np.int64)
+    `run` stands for the classifier, the options and the photos. A line holds the size and the modification
+    time of a photo, and the row of its answer.
+    """
 
-    def reopen(self) -> None:
-        """Look at all photos, and find those that have an answer already."""
-        count = len(self.listing)
-        self._states = np.fromiter(
-            (self.listing.state(number) for number in range(count)), dtype=(np.int64, 2), count=count
-        )
+    def __init__(self, path: Path, run: str) -> None:
+        self.path, self.run = inside(path.parent, path.name), run
+
+    def complete(self) -> bool:
+        """Whether all photos are answered; an error for a file of another run."""
         if not self.path.exists():
-            return
-        numbers = {name: number for number, name in enumerate(self.listing.names)}
-        end, whole = 0, True
-        with open_file(inside(self.path.parent, self.path.name)) as file:
-            for line in file:
-                found = _parsed(line)
-                number = numbers.get(found["answer"]["file"]) if found else None
-                if found and number is not None and found["made"] == [self.key, *self.state(number)]:
-                    self._offsets[number] = end
-                end, whole = end + len(line), line.endswith(b"\n")
-        if not whole:  # the last line was cut off by a stop
-            with self.path.open("ab") as file:
-                file.write(b"\n")
+            return False
+        with open_file(self.path) as file:
+            if self._parsed(file.readline()) != self.run:
+                raise UserError(
+                    f"{self.path} is from another classifier, other photos or other options; give the "
+                    "command that began it, with --resume, or remove it to start over"
+                )
+        return any(line is None for _, line in self._lines())
 
-    def state(self, number: int) -> tuple[int, int]:
-        """Size and modification time of a photo when the run began."""
-        size, modified = self._states[number].tolist()
-        return size, modified
+    def reopen(self, listing: Listing, chunk: int) -> int:
+        """Keep the answers of whole chunks up to the first photo that has changed; their number."""
+        if not self.path.exists():
+            with replacing(self.path) as temporary:
+                temporary.write_text(json.dumps(self.run) + "\n")
+        offsets, same = [], 0
+        for start, line in self._lines():
+            offsets.append(start)
+            if line is None or same == len(listing):
+                break
+            size, modified, row = line
+            if (row["file"], (size, modified)) != (listing.names[same], listing.state(same)):
+                break
+            same += 1
+        kept = same if same == len(listing) else same // chunk * chunk
+        if kept < len(offsets):
+            os.truncate(self.path, offsets[kept])
+        return kept
 
-    def missing(self, chunk: int) -> list[int]:
-        """The first photos of the chunks in which answers are missing."""
-        starts = range(0, len(self.listing), chunk)
-        return [start for start in starts if (self._offsets[start : start + chunk] < 0).any()]
+    def append(self, answers: Iterable[tuple[Iterable[int], Row]]) -> None:
+        """Write the answers of the next photos, with their states, to the disk."""
+        self._write(json.dumps([*state, row]) for state, row in answers)
 
-    def append(self, start: int, rows: Iterable[Row]) -> None:
-        """Write the answers of the photos from number `start` on; when this returns, they are on the disk."""
+    def finish(self) -> None:
+        """Note that all photos are answered."""
+        self._write(["null"])
+
+    def answers(self) -> Iterator[tuple[State, Row]]:
+        """All answers in the file, with the size and modification time of their photos."""
+        for _, line in self._lines():
+            if line is not None:
+                size, modified, row = line
+                yield (size, modified), row
+
+    def _write(self, lines: Iterable[str]) -> None:
         with self.path.open("ab") as file:
-            for number, row in enumerate(rows, start):
-                self._offsets[number] = file.tell()
-                line = {"made": [self.key, *self.state(number)], "answer": row}
-                file.write(json.dumps(line).encode() + b"\n")
+            file.writelines(line.encode() + b"\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
 
-    def rows(self) -> Iterator[Row]:
-        """All answers, in the order of the photos."""
-        with self.path.open("rb") as file:
-            for offset in self._offsets.tolist():
-                file.seek(offset)
-                yield json.loads(file.readline())["answer"]
+    def _lines(self) -> Iterator[tuple[int, Any]]:
+        """The start of each line and its content; the last line is removed if a stop has cut it off."""
+        with open_file(self.path) as file:
+            start = len(file.readline())
+            for line in file:
+                if not line.endswith(b"\n"):
+                    os.truncate(self.path, start)
+                    return
+                found = self._parsed(line)
+                if found is not None and not _is_answer(found):
+                    raise self._damaged()
+                yield start, found
+                start += len(line)
+
+    def _parsed(self, line: bytes) -> Any:
+        try:
+            found = parse_json(line.decode())
+            json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")  # can be written again
+        except ValueError:
+            raise self._damaged() from None
+        return found
+
+    def _damaged(self) -> UserError:
+        return UserError(f"{self.path} is damaged; remove it to start over")
 
 
-def key_of(*parts: object) -> str:
-    """A short text that is another one for other parts."""
-    return sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
-
-
-def is_answer(row: Any) -> bool:
-    """Whether a value from a file is an answer."""
+def _is_answer(line: Any) -> bool:
+    if not (isinstance(line, list) and [type(each) for each in line] == [int, int, dict]):
+        return False
+    row = line[2]
     return (
-        isinstance(row, dict)
-        and row.keys() == _ANSWER.keys()
-        and all(isinstance(row[key], kinds) for key, kinds in _ANSWER.items())
-        and all(
-            isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], _NUMBER) for pair in row["top"]
-        )
+        row.keys() == _ENTRIES.keys()
+        and all(isinstance(row[name], kinds) for name, kinds in _ENTRIES.items())
+        and all(isinstance(pair, list) and len(pair) == 2 for pair in row["top"])
     )
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = parse_json(line.decode())
-        json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")  # can be written again
-    except ValueError:
-        return None
-    whole = isinstance(found, dict) and found.keys() == {"made", "answer"} and is_answer(found["answer"])
-    return found if whole else None

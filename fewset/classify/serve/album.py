@@ -1,4 +1,4 @@
-"""Classes and their photos while somebody sorts them: a value that never changes; each step gives another."""
+"""Classes and their photos while a user sorts them: an immutable value; each step gives another."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ MOST_PHOTOS = 20_000
 
 
 class AlbumPhoto(NamedTuple):
-    """A photo under the number by which it is asked for; without a label as long as it is in no class."""
+    """A photo with its number; its label is "" as long as it is in no class."""
 
     number: int
     row: PhotoRow
@@ -33,7 +33,7 @@ class Album:
     classes: tuple[str, ...] = ()
     photos: tuple[AlbumPhoto, ...] = ()
     share: float | None = SHARE
-    """Of the classes' own photos that may be rejected as none of these; None: none are."""
+    """The allowed false-rejection rate of "none of these"; None: no photo is rejected."""
     head: str = "auto"
     background: Background | None = None
 
@@ -51,7 +51,7 @@ class Album:
         return replace(self, classes=(*self.classes, name))
 
     def with_photos(self, label: str, photos: Iterable[AlbumPhoto]) -> "Album":
-        """More photos of a class, which is made if need be; those that are here already are moved to it."""
+        """More photos of a class, which may be new; photos of the album move to it."""
         label = checked_class(label)
         there = self if label in self.classes else self.with_class(label)
         given = tuple(photo._replace(label=label) for photo in photos)
@@ -102,8 +102,7 @@ class Album:
         return self if share == self.share else replace(self, share=share)
 
     def support(self) -> Support | None:
-        """The labelled photos as a classifier learns from them; None as long as fewer than two classes have
-        photos."""
+        """The labelled photos for a fit; None as long as fewer than two classes have photos."""
         if len({photo.label for photo in self.photos}) < 2:
             return None
         labels = np.array([photo.label for photo in self.photos])
@@ -137,7 +136,7 @@ def photo_rows_of(support: Support) -> list[PhotoRow]:
 
 
 def checked_class(name: str) -> str:
-    """The name without spaces around it, if a class may be called so."""
+    """The name without spaces around it, or an error if it is not allowed."""
     name = name.strip()
     check_class_names(np.array([name], dtype=object))
     return name

@@ -2,21 +2,23 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from fewset.classify.embedding import chosen_encoder
-from fewset.classify.export.writing import ClassifierExport, find_runtime, has_runtime
+from fewset.classify.export.writing import ClassifierExport, find_runtime
 from fewset.classify.predict.answers import answer_row
 from fewset.classify.predict.files import write_csv
 from fewset.classify.saving import save_classifier
 from fewset.classify.serve.workbench import TOP, Moment
+from fewset.core.errors import UserError
 from fewset.core.extras import imports
 
 
 class Download(NamedTuple):
-    """What a button makes: a file, or a folder that is sent as a zip file."""
+    """The file of a button, or a folder that is sent as a zip file."""
 
     title: str
     name: str
@@ -52,6 +54,12 @@ def _can_export() -> bool:
     return imports("onnx", "onnxruntime")
 
 
+def _can_write_page() -> bool:
+    with suppress(UserError):
+        return _can_export() and bool(find_runtime())
+    return False
+
+
 DOWNLOADS = {
     "classifier": Download("Download classifier", "my.fewset", _write_classifier),
     "predictions": Download("Download predictions (CSV)", "predictions.csv", _write_predictions),
@@ -65,6 +73,6 @@ DOWNLOADS = {
         "Download web page",
         "my-page",
         lambda moment, path: _export(moment).write_page(path, find_runtime()),
-        lambda: _can_export() and has_runtime(),
+        _can_write_page,
     ),
 }

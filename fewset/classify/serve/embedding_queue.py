@@ -3,44 +3,45 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from queue import Empty, SimpleQueue
-from threading import Condition, Thread
+from queue import Empty, Queue
+from threading import Lock, Thread
 from typing import NamedTuple
 
-from fewset.classify.photos.rows import BATCH, Look, PhotoRow, look_at
+from PIL import Image
+
+from fewset.classify.photos.rows import BATCH, PhotoRow, read_photo_for
 from fewset.classify.photos.sources import Photo
 from fewset.encoders import FEW, Encoder, ThreadedEncoder
 
 MOST_WAITING = 2000
-"""Photos; more are refused. They wait as they came, mostly on the disk: what is decoded is bounded below."""
-MOST_PIXELS = 2**26
-"""Of decoded photos at one time: 192 MiB."""
+"""Photos that may wait. They wait as they came, mostly on the disk."""
+MOST_DECODED = 2 * BATCH
+"""Photos that are decoded and not yet embedded: these are in memory."""
 
 
 class QueueFull(Exception):  # noqa: N818 - not an error: come again later
-    """More photos are waiting than are taken."""
+    """Too many photos are waiting."""
 
 
 class _Decoded(NamedTuple):
-    look: Look
-    row: "Future[PhotoRow]"
-    pixels: int
+    row: PhotoRow
+    image: Image.Image
+    result: "Future[PhotoRow]"
 
 
 class EmbeddingQueue:
-    """Photos are read and decoded in a few threads, while others embed those that are decoded.
+    """Photos are read and decoded in a few threads, while others embed the decoded ones.
 
-    That is one thread, which takes many photos at once, or several that take a few each, where the encoder is
-    for that.
+    One thread embeds many photos at once; for an encoder with several threads, several embed a few each.
     """
 
     def __init__(self, encoder: Encoder, most: int = MOST_WAITING) -> None:
         self.encoder, self.most = encoder, most
-        self._waiting, self._pixels = 0, 0
-        self._space = Condition()
+        self._waiting = 0
+        self._counting = Lock()
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
-        self._decoded: SimpleQueue[_Decoded | None] = SimpleQueue()
-        # One thread more than the encoder takes: it computes while another hands its rows out.
+        self._decoded: Queue[_Decoded | None] = Queue(MOST_DECODED)
+        # One thread more than the encoder has: it computes while another hands its rows out.
         threads = encoder.threads + 1 if isinstance(encoder, ThreadedEncoder) and encoder.threads > 1 else 1
         self._batch = BATCH if threads == 1 else FEW
         self._workers = [Thread(target=self._work, name="embed", daemon=True) for _ in range(threads)]
@@ -49,7 +50,7 @@ class EmbeddingQueue:
 
     @property
     def waiting(self) -> int:
-        """Photos that were taken and have no row yet."""
+        """Photos that were submitted and have no row yet."""
         return self._waiting
 
     def submit(self, photos: Sequence[Photo], thumbnails: bool = True) -> "list[Future[PhotoRow]]":
@@ -57,13 +58,13 @@ class EmbeddingQueue:
 
         Thumbnails and fingerprints are for photos that are kept.
         """
-        with self._space:
+        with self._counting:
             if self._waiting + len(photos) > self.most:
                 raise QueueFull(f"{self._waiting} photos are waiting, and no more than {self.most} may")
             self._waiting += len(photos)
         rows: list[Future[PhotoRow]] = [Future() for _ in photos]
         for photo, row in zip(photos, rows, strict=True):
-            self._pool.submit(self._look, photo, row, thumbnails)
+            self._pool.submit(self._read, photo, row, thumbnails)
         return rows
 
     def close(self) -> None:
@@ -73,51 +74,45 @@ class EmbeddingQueue:
         for worker in self._workers:
             worker.join()
 
-    def _leave(self, pixels: int = 0) -> None:
-        """A photo waits no longer; called before its row is handed out, so that whoever has it may go on."""
-        with self._space:
+    def _leave(self) -> None:
+        """A photo waits no longer; called before its row is handed out, so that its owner may go on."""
+        with self._counting:
             self._waiting -= 1
-            self._pixels -= pixels
-            self._space.notify_all()
 
-    def _look(self, photo: Photo, row: "Future[PhotoRow]", thumbnails: bool) -> None:
-        if not row.set_running_or_notify_cancel():
+    def _read(self, photo: Photo, result: "Future[PhotoRow]", thumbnails: bool) -> None:
+        if not result.set_running_or_notify_cancel():
             self._leave()  # the client is gone
             return
         try:
-            look = look_at(photo, self.encoder.input_size, thumbnails)
+            row, image = read_photo_for(self.encoder, photo, thumbnails)
         except Exception as error:
             self._leave()
-            row.set_exception(error)
+            result.set_exception(error)
             return
-        if look.image is None:
+        if image is None:
             self._leave()
-            row.set_result(look.unreadable(self.encoder.dim))
-            return
-        pixels = look.image.width * look.image.height
-        with self._space:
-            self._space.wait_for(lambda: not self._pixels or self._pixels + pixels <= MOST_PIXELS)
-            self._pixels += pixels
-        self._decoded.put(_Decoded(look, row, pixels))
+            result.set_result(row)
+        else:
+            self._decoded.put(_Decoded(row, image, result))
 
     def _work(self) -> None:
-        """Embed until the end, which stays in the queue for the others."""
+        """Embed until the end, which stays in the queue for the other threads."""
         while (first := self._decoded.get()) is not None:
             batch = [first, *self._more(self._batch - 1)]
             try:
-                embedded = list(self.encoder([each.look.image for each in batch if each.look.image]))
+                embedded = list(self.encoder([each.image for each in batch]))
             except Exception as error:
                 for decoded in batch:
-                    self._leave(decoded.pixels)
-                    decoded.row.set_exception(error)
+                    self._leave()
+                    decoded.result.set_exception(error)
                 continue
             for decoded, features in zip(batch, embedded, strict=True):
-                self._leave(decoded.pixels)
-                decoded.row.set_result(decoded.look.row(features))
+                self._leave()
+                decoded.result.set_result(decoded.row._replace(features=features))
         self._decoded.put(None)
 
     def _more(self, count: int) -> list[_Decoded]:
-        """What is waiting right now, and no more than `count`."""
+        """The decoded photos that are waiting right now, at most `count`."""
         found: list[_Decoded] = []
         while len(found) < count:
             try:

@@ -1,14 +1,15 @@
-"""The HTTP interface: thin. Requests become calls of the workbench, what it says becomes JSON."""
+"""The HTTP interface: requests become calls of the workbench, its results become JSON."""
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Query, Response, UploadFile
+from fastapi import APIRouter, Body, File, Form, Query, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
-from starlette.datastructures import UploadFile as UploadedFile  # what really comes
+from pydantic import Field
+from starlette.datastructures import UploadFile as UploadedFile  # the class of the values
 
 from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.photos.sources import Photo
@@ -16,7 +17,6 @@ from fewset.classify.serve import payloads
 from fewset.classify.serve.album import checked_class, in_words
 from fewset.classify.serve.downloads import DOWNLOADS
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
-from fewset.classify.serve.projection import Projection, projection
 from fewset.classify.serve.workbench import TOP, Moment, Workbench
 from fewset.core.errors import UserError
 from fewset.core.names import LONGEST, one_line
@@ -26,21 +26,9 @@ MOST_PHOTOS = 1000
 """Of one request."""
 LARGEST = 2**26
 """Bytes of one photo."""
-_PROBLEMS = {
-    400: "What is asked for is not possible; the detail says why, and what is.",
-    401: "The token is missing.",
-    403: "The request comes from a page of another site.",
-    404: "There is no such thing here.",
-    408: "The request came too slowly.",
-    413: "The request is too large.",
-    421: "The Host is not this server's.",
-    507: "There is no room for the upload on the server's disk.",
-    503: "Too much is waiting; come again in a few seconds.",
-}
 Responses = dict[int | str, dict[str, Any]]
 RESPONSES: Responses = {
-    status: {"model": payloads.Problem, "description": description}
-    for status, description in _PROBLEMS.items()
+    status: {"model": payloads.Problem} for status in (400, 401, 403, 404, 413, 421, 503, 507)
 }
 _JPEG: Responses = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG."}}
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -53,6 +41,10 @@ Photos = Annotated[
         max_length=MOST_PHOTOS,
     ),
 ]
+Number = Annotated[int, Field(ge=0, lt=2**53)]
+Numbers = Annotated[list[Number], Body(embed=True, min_length=1, max_length=20_000)]
+ClassName = Annotated[str, Body(embed=True, min_length=1, max_length=LONGEST)]
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Patience = Annotated[
     float | None,
     Query(
@@ -126,39 +118,37 @@ class Interface:
             skipped=[payloads.Skipped(name=row.name, problem=row.problem) for row in rows if row.problem],
         )
 
-    def move_photos(self, asked: payloads.Move) -> None:
+    def move_photos(self, photos: Numbers, label: ClassName) -> None:
         """Move photos to another class."""
-        what = f"moving {in_words(asked.photos)} to {asked.label}"
-        self.bench.change(what, lambda album: album.moved(asked.photos, asked.label))
+        what = f"moving {in_words(photos)} to {label}"
+        self.bench.change(what, lambda album: album.moved(photos, label))
 
-    def remove_photos(self, asked: payloads.PhotoNumbers) -> None:
+    def remove_photos(self, photos: Numbers) -> None:
         """Remove photos from their classes."""
-        what = f"removing {in_words(asked.photos)}"
-        self.bench.change(what, lambda album: album.without_photos(asked.photos))
+        self.bench.change(f"removing {in_words(photos)}", lambda album: album.without_photos(photos))
 
-    def thumbnail(self, number: payloads.Number) -> Response:
+    def thumbnail(self, number: Number) -> Response:
         """A small copy of a photo."""
         try:
             return Response(self.bench.thumbnail(number), media_type="image/jpeg")
         except UserError as error:
             return JSONResponse({"detail": str(error)}, 404)
 
-    def new_class(self, asked: payloads.NewClass) -> None:
+    def new_class(self, name: ClassName) -> None:
         """Make a class without photos."""
-        self.bench.change(f"making the class {asked.name}", lambda album: album.with_class(asked.name))
+        self.bench.change(f"making the class {name}", lambda album: album.with_class(name))
 
-    def rename_class(self, asked: payloads.Rename) -> None:
+    def rename_class(self, name: ClassName, new_name: ClassName) -> None:
         """Give a class another name."""
-        what = f"renaming {asked.name} to {asked.new_name}"
-        self.bench.change(what, lambda album: album.renamed(asked.name, asked.new_name))
+        self.bench.change(f"renaming {name} to {new_name}", lambda album: album.renamed(name, new_name))
 
-    def remove_class(self, asked: payloads.NewClass) -> None:
+    def remove_class(self, name: ClassName) -> None:
         """Remove a class with its photos."""
-        self.bench.change(f"removing the class {asked.name}", lambda album: album.without_class(asked.name))
+        self.bench.change(f"removing the class {name}", lambda album: album.without_class(name))
 
-    def reject(self, asked: payloads.Reject) -> None:
-        """Whether a photo may be none of these: with a share of the classes' own photos that may be lost."""
-        self.bench.change("the setting of none of these", lambda album: album.with_share(asked.share))
+    def reject(self, share: Annotated[Share | None, Body(embed=True)]) -> None:
+        """Set the allowed false-rejection rate; with null no photo is none of these."""
+        self.bench.change("the setting of none of these", lambda album: album.with_share(share))
 
     def undo(self) -> payloads.Undone:
         """Take the last step back."""
@@ -170,20 +160,16 @@ class Interface:
         top: Annotated[int, Form(ge=1, le=MOST_TOP)] = TOP,
         keep: Annotated[bool, Form(description="List the photos in /api/tried from now on.")] = False,
     ) -> payloads.Answers:
-        """Say of each photo what it is, how sure that is, and which labelled photo is the reason."""
+        """Classify photos: class, probability, and the nearest labelled photo as the reason."""
         rows = await self.embedded(uploaded(photos), thumbnails=keep)
         return await run_in_threadpool(self._classified, rows, top, keep)
 
     def _classified(self, rows: Sequence[PhotoRow], top: int, keep: bool) -> payloads.Answers:
         moment = self.bench.moment()
         answers = moment.answers(rows, top)
-        readable = [row for row in rows if not row.problem]
-        kept = iter(self.bench.try_out(readable) if keep else ())
-        numbers = [None if row.problem or not keep else next(kept).number for row in rows]
-        shown = [
-            payloads.answer_shown(moment, answer, number)
-            for answer, number in zip(answers, numbers, strict=True)
-        ]
+        kept = iter(self.bench.try_out([row for row in rows if not row.problem]) if keep else ())
+        numbers = [next(kept).number if keep and not row.problem else None for row in rows]
+        shown = [payloads.answer_shown(moment, *pair) for pair in zip(answers, numbers, strict=True)]
         return payloads.Answers(revision=moment.revision, answers=shown)
 
     def tried(self, patience: Patience = None) -> payloads.Answers:
@@ -195,20 +181,20 @@ class Interface:
         ]
         return payloads.Answers(revision=moment.revision, answers=shown)
 
-    def teach(self, asked: payloads.Move) -> None:
+    def teach(self, photos: Numbers, label: ClassName) -> None:
         """Put photos that were kept into a class."""
-        self.bench.teach(asked.photos, asked.label)
+        self.bench.teach(photos, label)
 
-    def forget(self, asked: payloads.PhotoNumbers) -> None:
+    def forget(self, photos: Numbers) -> None:
         """Keep photos no longer."""
-        self.bench.forget(asked.photos)
+        self.bench.forget(photos)
 
-    def picture(self) -> Projection:
+    def picture(self) -> payloads.Projection:
         """The photos on a plane, with the prototypes before and after adaptation."""
-        return projection(self.bench.moment())
+        return payloads.projection(self.bench.moment())
 
     def download(self, name: str) -> Response:
-        """The classifier, or what it says, as a file."""
+        """The classifier or its predictions as a file."""
         if name not in DOWNLOADS:
             return JSONResponse(
                 {"detail": f"there is no such download; expected one of {', '.join(DOWNLOADS)}"}, 404
@@ -221,20 +207,16 @@ class Interface:
         return self.bench.moment() if patience is None else self.bench.soon(patience)
 
     async def embedded(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
-        """The rows of photos, at least one of which can be read."""
-        rows = await self.rows(photos, thumbnails)
+        """The rows of photos, at least one of which can be read; other requests go on meanwhile."""
+        submitted = self.queue.submit(photos, thumbnails)
+        rows = await asyncio.gather(*map(asyncio.wrap_future, submitted))
         if all(row.problem for row in rows):
             raise UserError("; ".join(f"{row.name}: {row.problem}" for row in rows[:3]))
         return rows
 
-    async def rows(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
-        """The rows of photos; other requests go on meanwhile."""
-        submitted = self.queue.submit(photos, thumbnails)
-        return await asyncio.gather(*map(asyncio.wrap_future, submitted))
-
 
 def uploaded(files: Sequence[UploadedFile]) -> list[Photo]:
-    """Files that came with a request. Their names are shown, and are never paths."""
+    """The files of a request. Their names are shown, and never used as paths."""
 
     def read(file: UploadedFile) -> bytes:
         if (file.size or 0) > LARGEST:

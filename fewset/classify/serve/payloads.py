@@ -1,44 +1,20 @@
-"""What requests and responses hold, as openapi.json describes it."""
+"""The responses of the HTTP interface, as openapi.json describes them."""
 
 from math import isfinite
-from typing import Annotated
 
+import numpy as np
 from pydantic import BaseModel, Field
 
+from fewset.classify.heads import prepared, unit_rows
 from fewset.classify.labels import plain_label
 from fewset.classify.predict.answers import Answer
 from fewset.classify.serve.album import AlbumPhoto
 from fewset.classify.serve.workbench import Moment
-from fewset.core.names import LONGEST
-
-ClassName = Annotated[str, Field(min_length=1, max_length=LONGEST)]
-Number = Annotated[int, Field(ge=0, lt=2**53)]
-Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+from fewset.evaluation.principal_plane import principal_plane
 
 
 class Problem(BaseModel):
     detail: str
-
-
-class NewClass(BaseModel):
-    name: ClassName
-
-
-class Rename(BaseModel):
-    name: ClassName
-    new_name: ClassName
-
-
-class PhotoNumbers(BaseModel):
-    photos: list[Number] = Field(min_length=1, max_length=20_000)
-
-
-class Move(PhotoNumbers):
-    label: ClassName
-
-
-class Reject(BaseModel):
-    share: Share | None = Field(description="Of the classes' own photos that may be rejected; null: none.")
 
 
 class PhotoShown(BaseModel):
@@ -98,8 +74,8 @@ class State(BaseModel):
     encoder: str
     head: str
     classes: list[ClassShown]
-    share: float | None
-    usual_share: float = Field(description="The share to set when a photo may be none of these again.")
+    share: float | None = Field(description="The allowed false-rejection rate; null: nothing is rejected.")
+    usual_share: float = Field(description="The rate to set when rejection is switched on again.")
     can_reject: bool = Field(description="Whether the classifier can find a photo to be none of these.")
     trust: TrustShown | None = Field(
         description="null as long as fewer than two classes have photos, and while it is learning."
@@ -115,7 +91,7 @@ class Reason(PhotoShown):
 
 
 class AnswerShown(BaseModel):
-    number: int | None = Field(default=None, description="Of a photo that is kept.")
+    number: int | None = Field(description="Of a photo that is kept.")
     name: str
     label: str | None = Field(description="The likeliest class, also of a photo that is none of these.")
     none_of_these: bool
@@ -123,13 +99,35 @@ class AnswerShown(BaseModel):
     top: list[tuple[str, float]] = Field(description="The likeliest classes with their probabilities.")
     closeness: float | None
     reason: Reason | None = Field(description="The nearest labelled photo.")
-    problem: str = ""
-    taught: str | None = Field(default=None, description="The class that the photo was put into.")
+    problem: str
+    taught: str | None = Field(description="The class that the photo was put into.")
 
 
 class Answers(BaseModel):
     revision: int
     answers: list[AnswerShown]
+
+
+Place = tuple[float, float]
+
+
+class PhotoPlace(BaseModel):
+    number: int
+    place: Place
+
+
+class PrototypePlaces(BaseModel):
+    label: str
+    before: Place = Field(description="The mean of the class.")
+    after: Place = Field(description="The prototype as the head has adapted it to the other classes.")
+
+
+class Projection(BaseModel):
+    """Places on the plane on which the photos differ most (principal components)."""
+
+    shown: float = Field(description="The share of the photos' variance that the plane shows.")
+    photos: list[PhotoPlace]
+    prototypes: list[PrototypePlaces]
 
 
 def trust_shown(moment: Moment) -> TrustShown | None:
@@ -138,12 +136,13 @@ def trust_shown(moment: Moment) -> TrustShown | None:
         return None
     trust, photos = moment.learned.trust, moment.album.photos
     names = [str(plain_label(label)) for label in moment.learned.support.classes]
+    low, high = trust.interval or (None, None)
     return TrustShown(
         in_words=trust.in_words,
         tested=trust.tested,
         right=trust.right,
-        low=trust.interval.low if trust.interval else None,
-        high=trust.interval.high if trust.interval else None,
+        low=low,
+        high=high,
         untested=[names[label] for label in trust.untested],
         confusions=[
             ConfusionShown(label=names[each.label], taken_for=names[each.taken_for], photos=each.photos)
@@ -174,8 +173,8 @@ def photo_shown(photo: AlbumPhoto) -> PhotoShown:
     return PhotoShown(number=photo.number, name=photo.row.name)
 
 
-def answer_shown(moment: Moment, answer: Answer, number: int | None = None) -> AnswerShown:
-    """One answer, with the nearest labelled photo as it stands in the album."""
+def answer_shown(moment: Moment, answer: Answer, number: int | None) -> AnswerShown:
+    """One answer, with the nearest labelled photo as it is in the album."""
     nearest = moment.album.photos[answer.nearest] if answer.nearest >= 0 else None
     kept = moment.album.by_number.get(number) if number is not None else None
     label = str(answer.top[0][0]) if answer.top else None
@@ -190,4 +189,32 @@ def answer_shown(moment: Moment, answer: Answer, number: int | None = None) -> A
         reason=nearest and Reason(number=nearest.number, name=nearest.row.name, label=nearest.label),
         problem=answer.problem,
         taught=kept.label if kept else None,
+    )
+
+
+def projection(moment: Moment) -> Projection:
+    """The labelled photos on a plane, with the prototypes before and after adaptation.
+
+    All are drawn in the space in which the head compares: rows prepared, shifted, at length 1. A class begins
+    as the mean of its photos; the head makes of it a column of weights. Both are drawn at length 1. For a
+    head that compares with the means they are the same.
+    """
+    learned = moment.ready()
+    linear, support = learned.linear, learned.support
+    rows = unit_rows(prepared(support.features, linear.power) - linear.shift)
+    before = unit_rows(np.eye(len(support.classes))[support.labels].T @ rows)
+    plane = principal_plane(rows)
+    photos, means, adapted = (
+        plane.places(part).tolist() for part in (rows, before, unit_rows(linear.weight.T))
+    )
+    return Projection(
+        shown=plane.shown,
+        photos=[
+            PhotoPlace(number=photo.number, place=place)
+            for photo, place in zip(moment.album.photos, photos, strict=True)
+        ],
+        prototypes=[
+            PrototypePlaces(label=str(label), before=mean, after=place)
+            for label, mean, place in zip(support.classes, means, adapted, strict=True)
+        ],
     )

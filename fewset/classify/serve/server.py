@@ -1,4 +1,4 @@
-"""`fewset serve`: the page and the interface as one application, and a server for it."""
+"""`fewset serve`: the page and the interface as one application, a server, and the file of the work."""
 
 import errno
 import json
@@ -7,11 +7,13 @@ import secrets
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable
-from itertools import islice
+from datetime import datetime
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from threading import Event, Thread
+from types import TracebackType
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -20,20 +22,22 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fewset import __version__
-from fewset.classify.serve.autosave import Autosave
+from fewset.classify.saving import save_classifier
 from fewset.classify.serve.embedding_queue import EmbeddingQueue, QueueFull
-from fewset.classify.serve.guard import Guard, Limits, is_loopback
+from fewset.classify.serve.guard import Guard, is_loopback
 from fewset.classify.serve.interface import Interface
-from fewset.classify.serve.workbench import Workbench
+from fewset.classify.serve.workbench import Moment, Workbench
 from fewset.core.errors import UserError
 from fewset.core.names import shortened
+from fewset.data.manifest import home
 
 PAGE = Path(__file__).parent / "page"
 mimetypes.add_type("text/javascript", ".js")  # on Windows another program may have set another type
-_MOST_CONNECTIONS = 1000
+_MOST_CONNECTIONS = 500
+SAVE_SECONDS = 5.0
+"""Between two checks whether the work has changed."""
 
 
 def application(
@@ -42,7 +46,6 @@ def application(
     *,
     host: str = "127.0.0.1",
     token: str | None = None,
-    limits: Limits | None = None,
     allowed_hosts: Iterable[str] = (),
 ) -> Guard:
     """Everything that the server answers, behind its guard."""
@@ -64,7 +67,7 @@ def application(
     app.add_exception_handler(QueueFull, _queue_full)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _not_as_described)
-    return Guard(app, host=host, token=token, limits=limits or Limits(), allowed_hosts=allowed_hosts)
+    return Guard(app, host=host, token=token, allowed_hosts=allowed_hosts)
 
 
 async def _user_error(_: Request, error: Exception) -> Response:
@@ -86,29 +89,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _not_as_described(_: Request, error: Exception) -> Response:
-    """What is wrong and where, without what was sent: that may be no JSON, or no text at all."""
+    """The problems and their places, without the input, which may be no JSON and no text."""
     problems = [{key: problem[key] for key in ("type", "loc", "msg")} for problem in error.errors()]  # type: ignore[attr-defined]
     return Response(json.dumps({"detail": problems}, default=str), 422, media_type="application/json")
-
-
-class _Protocol(H11Protocol):
-    """HTTP as uvicorn speaks it. When there are too many connections, an idle one makes room for the next.
-
-    uvicorn ends idle connections only after their first response: connections that never send a request would
-    reach its `limit_concurrency`, and it would answer everybody else with 503.
-    """
-
-    def connection_made(self, transport: Any) -> None:
-        if self.limit_concurrency and len(self.connections) >= self.limit_concurrency - 1:
-            for other in islice(filter(_is_idle, self.connections), 1):
-                other.transport.close()
-        super().connection_made(transport)
-
-
-def _is_idle(connection: Any) -> bool:
-    """Whether no request has come that is still to be answered."""
-    waiting = connection.cycle is None or connection.cycle.response_complete
-    return waiting and not connection.transport.is_closing()
 
 
 def run(
@@ -121,15 +104,15 @@ def run(
     allowed_hosts: Iterable[str] = (),
     saved: Path,
 ) -> None:
-    """Serve until a signal, and save the work to the file `saved` by and by.
+    """Serve until a signal, and save the work to the file `saved` as it changes.
 
-    `ready` is given the address, with a token where others can reach it.
+    `ready` is called with the address, which has a token where other machines can reach it.
     """
     listening = _listen(host, port)
     allowed = list(allowed_hosts)
     token = None if is_loopback(host) and not allowed else secrets.token_urlsafe(24)
     server = http_server(application(bench, queue, host=host, token=token, allowed_hosts=allowed))
-    # uvicorn sends the signal that stopped it once more; the default action would end the process at once.
+    # uvicorn sends the signal that stopped it again; the default action would end the process at once.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
@@ -142,16 +125,13 @@ def run(
 
 
 def http_server(app: Guard) -> uvicorn.Server:
-    """uvicorn, which logs nothing but errors, and believes no header about who is asking."""
-    most = most_connections()
+    """uvicorn, which logs errors only, and does not trust headers about the client."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=_Protocol,
+            http="h11",
             ws="none",
-            limit_concurrency=most,
-            # asyncio accepts three times as many before the first of them can close an idle connection.
-            backlog=max(1, most // 2),
+            limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=5,
             log_level="error",
             access_log=False,
@@ -159,15 +139,6 @@ def http_server(app: Guard) -> uvicorn.Server:
             proxy_headers=False,
         )
     )
-
-
-def most_connections() -> int:
-    """How many clients may be connected: a quarter of the files that the process may open."""
-    try:
-        from resource import RLIMIT_NOFILE, getrlimit
-    except ImportError:  # Windows has no such limit
-        return _MOST_CONNECTIONS
-    return min(_MOST_CONNECTIONS, getrlimit(RLIMIT_NOFILE)[0] // 4)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -184,3 +155,64 @@ def _address(host: str, port: int, token: str | None) -> str:
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     shown = f"[{shown}]" if ":" in shown else shown
     return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+
+
+def work_file(opened: Path | None = None) -> Path:
+    """Where the work of a new server is saved: a new file, or the one of earlier work that was opened."""
+    folder = home() / "serve"
+    if opened is not None and opened.resolve().parent == folder.resolve():
+        return opened
+    return folder / f"work-{datetime.now():%Y%m%d-%H%M%S-%f}.fewset"
+
+
+def earlier_work(but: Path) -> list[tuple[Path, str]]:
+    """The files of earlier work, the latest first, each with its age."""
+    files = [file for file in (home() / "serve").glob("work-*.fewset") if file.name != but.name]
+    times = {file: file.stat().st_mtime for file in files}
+    return [(file, _age(time.time() - times[file])) for file in sorted(files, key=times.get, reverse=True)]  # type: ignore[arg-type]
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{int(seconds / length)} {unit}"
+    return f"{int(seconds)} seconds"
+
+
+class Autosave:
+    """While it is open, saves the classes and photos of a workbench soon after they change, and at the end.
+
+    A classifier needs two classes with photos; before that there is nothing to save.
+    """
+
+    def __init__(self, bench: Workbench, path: Path) -> None:
+        self.bench, self.path = bench, path
+        self._saved = bench.moment().album
+        self._done = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def save(self, moment: Moment) -> None:
+        """Write the file, unless nothing has changed since it was written."""
+        if moment.album is self._saved or moment.learned is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        save_classifier(moment.learned, moment.album.share, self.path)
+        self._saved = moment.album
+
+    def _watch(self) -> None:
+        while not self._done.wait(SAVE_SECONDS):
+            try:
+                self.save(self.bench.soon(patience=0))  # a large set is saved when it is learned
+            except (OSError, UserError):
+                continue  # a full disk may have room again; the last try, at the end, raises the error
+
+    def __enter__(self) -> "Autosave":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+        self.save(self.bench.moment())

@@ -1,21 +1,19 @@
-"""What a person works on in the page: an album, the steps back, the photos that were tried. No HTTP here."""
+"""The state behind the page: an album, the steps that can be undone, the photos that were tried. No HTTP."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
-from threading import Lock, Thread
-from time import monotonic, sleep
+from threading import Lock
 from typing import NamedTuple
 
 from fewset.classify.embedding import chosen_encoder, encoder_of
-from fewset.classify.heads import find_classifier_head
 from fewset.classify.model import EncoderStamp, Learned, learn
 from fewset.classify.photos.rows import PhotoRow
-from fewset.classify.predict.answers import Answer, answered, unreadable
+from fewset.classify.predict.answers import Answer, Predictor, unreadable
 from fewset.classify.saving import load_classifier
 from fewset.classify.serve.album import Album, AlbumPhoto, in_words, photo_rows_of
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
@@ -25,20 +23,18 @@ from fewset.core.errors import UserError
 MOST_STEPS = 100
 """That can be undone."""
 MOST_TRIED = 1000
-"""Photos that were tried and are kept; the oldest are forgotten."""
+"""Photos that were tried and are kept; the oldest are dropped."""
 TOP = 3
-LONGEST_PAUSE = 2.0
-"""Seconds without a change, at most, before another thread learns."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """The workbench at one moment: all of it belongs together."""
+    """A consistent snapshot of the workbench."""
 
     revision: int
     album: Album
     learned: Learned | None
-    """None as long as there is too little to learn from."""
+    """None as long as fewer than two classes have photos."""
     tried: tuple[AlbumPhoto, ...]
     undo: str | None
     """What would be undone."""
@@ -46,16 +42,16 @@ class Moment:
     """Whether `learned` is still to come."""
 
     def answers(self, rows: Sequence[PhotoRow], top: int = TOP) -> list[Answer]:
-        """What the classifier says of photos."""
-        return list(answered(self.ready(), rows, top, self.album.share))
+        """The classifier's answers for photos."""
+        return list(Predictor(self.ready(), top, self.album.share).answers(rows))
 
     def tried_answers(self) -> list[Answer]:
-        """What it says of the photos that were tried; that it cannot tell, as long as there is none."""
+        """The answers for the photos that were tried; empty ones as long as there is no classifier."""
         rows = [photo.row for photo in self.tried]
         return self.answers(rows) if self.learned else [unreadable(row.name, "") for row in rows]
 
     def ready(self) -> Learned:
-        """What was learned, or an error as long as there is nothing."""
+        """The classifier, or an error as long as there is none."""
         if self.learned is None:
             raise UserError("there is no classifier yet; give at least two classes a photo or more each")
         return self.learned
@@ -68,12 +64,12 @@ class _Step(NamedTuple):
 
 
 class Workbench:
-    """Safe to use from several threads. Learning is put off until somebody asks for what was learned."""
+    """Safe to use from several threads. It learns in a thread of its own, when the result is needed."""
 
     def __init__(
         self, stamp: EncoderStamp, learned: Learned | None = None, share: float | None = SHARE
     ) -> None:
-        """Empty, or with the photos of a classifier, which answers as it did until they change."""
+        """Empty, or with the photos of a classifier, which stays as it is until they change."""
         self.stamp = stamp
         self._album = Album()
         self.usual_share = SHARE
@@ -84,16 +80,16 @@ class Workbench:
         self._tried: dict[int, AlbumPhoto] = {}
         self._numbers = count()
         self._revision = 0
-        self._changing, self._learning = Lock(), Lock()
-        self._coming: Future[None] | None = None  # done when a thread has learned
-        self._seconds = 0.0  # that learning took the last time
+        self._changing = Lock()
+        self._thread = ThreadPoolExecutor(1, "learn")
+        self._coming: Future[Moment] | None = None
         if learned is not None:
             self.open(learned, share, "")
             self._steps.clear()
 
     @property
     def revision(self) -> int:
-        """Changes with whatever the page shows."""
+        """Increases with every change of what the page shows."""
         return self._revision
 
     def change(self, what: str, changed: Callable[[Album], Album], step: str = "") -> None:
@@ -126,8 +122,7 @@ class Workbench:
         return photos
 
     def open(self, learned: Learned, share: float | None, name: str) -> None:
-        """Go on with a classifier from a file instead of what is here."""
-        find_classifier_head(learned.head)  # unknown without its plugin: not only after the first change
+        """Replace the album by the photos of a classifier."""
         support = learned.support
         labels = [str(label) for label in support.classes[support.labels].tolist()]
         photos = zip(self._numbered(photo_rows_of(support)), labels, strict=True)
@@ -144,7 +139,7 @@ class Workbench:
             self._learned, self._learned_from = replace(learned, encoder=self.stamp), album.photos
 
     def try_out(self, rows: Sequence[PhotoRow]) -> list[AlbumPhoto]:
-        """Keep photos to be classified, now and whenever there is more to learn from."""
+        """Keep photos that are classified again after every change."""
         photos = self._numbered(rows)
         with self._changing:
             self._tried.update({photo.number: photo for photo in photos})
@@ -160,7 +155,7 @@ class Workbench:
         self.change(what, lambda album: album.with_photos(label, photos))
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Put photos that were tried away."""
+        """Remove photos that were tried."""
         with self._changing:
             for number in numbers:
                 self._tried.pop(number, None)
@@ -171,55 +166,34 @@ class Workbench:
         return (self._album.by_number.get(number) or self._tried_photo(number)).row.thumbnail
 
     def moment(self) -> Moment:
-        """Everything as it is now; learns first, when photos or labels have changed."""
-        with self._learning:
-            moment = self._snapshot()
-            if not moment.learning:
-                return moment
-            started = monotonic()
-            support = moment.album.support()
-            learned = None
-            if support is not None:
-                learned = learn(moment.album.head, support, self.stamp, moment.album.background)
-            with self._changing:
-                self._learned, self._learned_from = learned, moment.album.photos
-            self._seconds = monotonic() - started
-            return replace(moment, learned=learned, learning=False)
+        """Everything as it is now; waits until the last change is learned."""
+        revision = self._revision
+        moment = self._snapshot()
+        while moment.learning or moment.revision < revision:
+            moment = self._start_learning().result()
+        return moment
 
     def soon(self, patience: float) -> Moment:
-        """Everything as it is now, after `patience` seconds at most: another thread learns, if need be."""
-        coming = self._start_learning()
-        if coming is not None:
+        """Everything as it is now, after `patience` seconds at most: learning may still go on."""
+        if self._snapshot().learning:
             with suppress(TimeoutError):
-                coming.result(patience)
+                self._start_learning().result(patience)
         return self._snapshot()
 
-    def _start_learning(self) -> "Future[None] | None":
+    def _start_learning(self) -> "Future[Moment]":
         with self._changing:
-            if self._album.photos is self._learned_from:
-                return None
-            coming = self._coming
-            if coming is None:
-                coming = self._coming = Future()
-                Thread(target=self._learn_after_a_pause, args=(coming,), name="learn", daemon=True).start()
-            elif coming.done():  # it failed: the caller hears of it, and the next one starts again
-                self._coming = None
-            return coming
+            if self._coming is None or self._coming.done():
+                self._coming = self._thread.submit(self._learn)
+            return self._coming
 
-    def _learn_after_a_pause(self, coming: "Future[None]") -> None:
-        """Learn once for many changes that follow each other; the pause is longer where learning is slow."""
-        try:
-            album = None
-            while album is not self._album:
-                album = self._album
-                sleep(min(LONGEST_PAUSE, self._seconds / 5))
-            self.moment()
-        except Exception as error:
-            coming.set_exception(error)
-            return
-        with self._changing:
-            self._coming = None
-        coming.set_result(None)
+    def _learn(self) -> Moment:
+        """Learn until nothing has changed meanwhile: once for many changes that follow each other."""
+        while (moment := self._snapshot()).learning:
+            album, support = moment.album, moment.album.support()
+            learned = None if support is None else learn(album.head, support, self.stamp, album.background)
+            with self._changing:
+                self._learned, self._learned_from = learned, album.photos
+        return moment
 
     def _snapshot(self) -> Moment:
         with self._changing:

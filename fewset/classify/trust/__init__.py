@@ -1,4 +1,4 @@
-"""How far a classifier can be trusted, as its own labelled photos tell: each is classified by the others."""
+"""How far to trust a classifier: each labelled photo is classified by the others."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,15 +10,14 @@ from scipy.special import softmax
 
 from fewset.classify.heads import ClassifierHead, prepared
 from fewset.classify.photos.support import Support
-from fewset.classify.trust.calibration import left_out_temperature
+from fewset.classify.trust.calibration import Interval, left_out_interval, left_out_temperature
 from fewset.classify.trust.copies import numbered_copies, numbered_groups
-from fewset.classify.trust.intervals import Interval, left_out_interval
 from fewset.classify.trust.leave_one_out import MOST_FITS, left_out_logits
 from fewset.classify.trust.rejection import closeness
 
 LEAST_SHOTS = 3
-"""Different photos that a class needs to be tested: with two, one is left to learn from, and the answers are
-9 to 18 points worse than the classifier's own."""
+"""Different photos that a class needs to be tested. With two, a test fit sees one, and its accuracy is 9 to
+18 points below the classifier's own."""
 SUSPECT = 0.8
 """The probability of another class from which a photo looks mislabelled."""
 
@@ -43,7 +42,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Trust:
-    """What the labelled photos say about their classifier. Photos and classes are given by their numbers."""
+    """The findings about a classifier. Photos and classes are given by their indices."""
 
     photos: int
     tested: int
@@ -52,7 +51,7 @@ class Trust:
     untested: tuple[int, ...]
     """Classes with too few photos to be tested."""
     copies: tuple[tuple[int, ...], ...]
-    """Photos that are one and the same."""
+    """Groups of copies of one photo."""
     confusions: tuple[Confusion, ...]
     """The most frequent first."""
     suspects: tuple[Suspect, ...]
@@ -63,31 +62,39 @@ class Trust:
     closeness: tuple[float, ...]
     """The largest cosine to the others of each photo, left out, that is not the only one of its class."""
     groups: int | None = None
-    """How many groups the tested photos are of; None where every photo stands for itself."""
+    """The number of groups of the tested photos; None where there are no groups."""
     left: float = 1.0
-    """The share of the different photos (or groups) of a class, on average over the tested photos, that were
-    there to learn from while one was left out; 1 in files from before it was counted."""
+    """The share of the photos (or groups) of a class that the test fits saw, on average; 1 in older files."""
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the accuracy on new photos like these; None where it cannot be told."""
+        """The 95 % interval of the accuracy on new photos like these; None where it is unknown."""
         return left_out_interval(self.right, self.tested, self.groups, self.left) if self.tested else None
+
+    @property
+    def method(self) -> str:
+        """How the photos were tested."""
+        return "leave-one-out" if self.groups is None else "leave-one-group-out"
 
     @property
     def in_words(self) -> str:
         """The interval as a sentence, or why there is none."""
         if self.interval is None:
+            unit = "photos" if self.groups is None else "groups"
             return (
-                f"{self.photos} photos: how well it does cannot be told, which takes {LEAST_SHOTS} different "
-                f"{'photos' if self.groups is None else 'groups'} of a class or more"
+                f"Expected accuracy on new photos: unknown; {self.method} needs {LEAST_SHOTS} different "
+                f"{unit} of a class or more"
             )
         low, high = (round(100 * bound) for bound in self.interval)
         groups = "" if self.groups is None else f" of {self.groups} groups"
-        return f"{self.tested} photos{groups}: between {low} % and {high} %"
+        return (
+            f"Expected accuracy on new photos: {low} to {high} % (95 % interval, {self.method} on "
+            f"{self.tested:,} photos{groups})"
+        )
 
 
 def examine(head: ClassifierHead, support: Support) -> Trust:
-    """Leave each photo out, with its copies and its group, and see what the others make of it."""
+    """Leave each photo out, with its copies and its group, and classify it by the others."""
     labels, way = support.labels, len(support.classes)
     rows = prepared(support.features, head.power)
     copies = numbered_copies(rows, support.fingerprints)

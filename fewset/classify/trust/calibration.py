@@ -1,9 +1,47 @@
-"""Probabilities that mean what they say: one number that the logits are divided by."""
+"""The interval of the expected accuracy, and the temperature by which the logits are divided."""
+
+from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
+
+Z95 = 1.959963984540054
+DEPENDENCE = 2.0
+"""The test fits see almost the same photos, so their answers are dependent and count for fewer. Divided by
+this, the interval held the accuracy on new photos in 93 to 98 % of tasks at 5 shots; else in 83 to 92 %."""
+
+CURVE = 0.35
+"""Errors fall with the shots K like 1 / K to this power. On validation classes of miniImageNet and CUB, on
+edge drawings of them, and on groups of such drawings, powers of 0.2 to 0.6 make leave-one-out right on
+average at 3 and 5 shots."""
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def wilson(right: float, count: float, z: float = Z95) -> Interval:
+    """Wilson's 95 % interval of a share, which holds for few trials and for shares near 0 and 1."""
+    share = right / count
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+def left_out_interval(right: int, count: int, groups: int | None = None, left: float = 1.0) -> Interval:
+    """The interval of the accuracy on new photos, from the number of left-out ones that were right.
+
+    Photos of one group say hardly more than one of them: `groups`, if given, are counted instead. `left` is
+    the share of the photos (or groups) of a class that the test fits saw: with all of them errors are fewer.
+    """
+    independent = (count if groups is None else groups) / DEPENDENCE
+    wrong = (1 - right / count) * left**CURVE
+    return wilson((1 - wrong) * independent, independent)
+
 
 # Both were chosen on validation classes of miniImageNet and CUB, on Omniglot, and on edges of photographs, at
 # 5 and 15 ways and 3 to 10 shots: the mean calibration error is 1.5 % with ridge regression on the

@@ -14,13 +14,13 @@ from fewset.classify.heads import unit_rows
 # and its mirror image, or the same cut to 95 %, are at 0.94, brightened ones at 0.98. Copies at half the size
 # or strongly compressed are at 0.8, and their fingerprints differ in up to 9 bits.
 SAME_PHOTO = 0.93
-"""The cosine from which two photos are one, whatever their fingerprints."""
+"""The cosine from which two photos are copies, with any fingerprints."""
 ALIKE_PHOTO = 0.7
-"""The cosine from which two photos with alike fingerprints are one: flat pictures share fingerprints, too."""
+"""The cosine from which two photos with similar fingerprints are copies: flat pictures share fingerprints."""
 ALIKE_BITS = 8
 """Bits of 64 in which alike fingerprints differ at most."""
 SAME_ROW = 1 - 1e-9
-"""The cosine from which rows of features, of which nothing else is known, are one."""
+"""The cosine from which rows of features without photos are copies."""
 _ROWS = 256  # that are compared with all others at once: memory grows with the number of photos alone
 
 

@@ -1,7 +1,7 @@
-"""Every labelled photo classified by others: what the classifier would have said, had it not seen it.
+"""Every labelled photo classified by a fit without it.
 
-Nothing of a left-out photo may remain, neither in the mean that the rows are centred on nor in any other
-statistic: a classifier that centres on it shows 100 %. So each answer comes from a fit without it.
+Nothing of a left-out photo may remain, neither in the mean on which the rows are centred nor in any other
+statistic: otherwise the accuracy is far too high.
 
 One photo of every class is left out at a time. That takes as many fits as the largest class has photos, not
 as many as there are photos, and is fairer than leaving out one photo alone, whose class then has a shot less

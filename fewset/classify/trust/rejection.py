@@ -10,13 +10,13 @@ from fewset.classify.heads import prepared, unit_rows
 from fewset.core.errors import UserError
 
 POWER = 1.0
-"""Cosines of features as they are tell known from unknown photos better than those of their roots."""
+"""Cosines of the features themselves separate unknown classes better than those of their roots."""
 SHARE = 0.05
-"""The share of the classes' own photos that may be turned away, unless another is asked for."""
+"""The default false-rejection rate: of the classes' own photos, the share that may be rejected."""
 
 
 def rejected_share(reject: str | float | None) -> float | None:
-    """The share of the classes' own photos that may be turned away; None where no photo is."""
+    """The allowed false-rejection rate; None where no photo is rejected."""
     if reject is None or reject == "auto":
         return None if reject is None else SHARE
     if isinstance(reject, float) and 0 < reject < 1:
@@ -44,9 +44,9 @@ class Closeness:
         return np.asarray((prepared(features, POWER) @ self.shots.T).argmax(axis=1))
 
     def left_out(self, together: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """The largest cosine of each labelled photo when all with its number (copies, a group) are left out.
+        """The largest cosine of each labelled photo to the others, without its copies and its group.
 
-        NaN where its class has no other photo: that says nothing about photos of the class.
+        NaN where its class has no other photo.
         """
         result = np.full(len(self.shots), np.nan)
         counts = np.bincount(self.labels)
@@ -71,7 +71,7 @@ def closeness(features: Float[np.ndarray, "n D"], labels: Int[np.ndarray, " n"])
 def threshold(left_out: Sequence[float], share: float = SHARE) -> float:
     """The cosine below which a photo is none of these: about a share of the classes' own photos are.
 
-    `left_out` are cosines of labelled photos that were left out. Without any, when no class has two photos,
-    nothing can be said and no photo is turned away.
+    `left_out` are cosines of left-out labelled photos. Without any, when no class has two photos, no photo is
+    rejected.
     """
     return float(np.quantile(left_out, share)) if len(left_out) else -np.inf

@@ -14,7 +14,6 @@ from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.heads import prepared, solved_episode
 from fewset.classify.photos.support import support_of_rows
-from fewset.classify.trust.leave_one_out import left_out_logits
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import score_tasks
@@ -22,7 +21,7 @@ from fewset.models.regression import episode_membership
 from fewset.tasks.sampling import ClassIndex
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.backgrounds import NOISE, TELLING, domain_rows, noise_rows, random_head
-from tests.helpers.classifier_tasks import answers, left_out_by_refitting, task, unit
+from tests.helpers.classifier_tasks import answers, task, unit
 from tests.helpers.photos import TinyEncoder, write_photos
 
 OTHERS = domain_rows(0, classes=40, shots=11, first=100)
@@ -77,18 +76,6 @@ def test_a_model_and_a_head_are_one() -> None:
     mask[0, 1, 2:] = False
     solution = head.solve(support.flatten(1, 2), episode_membership(support, mask))
     torch.testing.assert_close(head(support, query, mask=mask), solution.logits(query))
-
-
-def test_leave_one_out_as_brute_force() -> None:
-    """In all dimensions: this head, unlike the others, sees a rotation."""
-    head = random_head(31)
-    features, labels, _ = task(0, 31, (3, 4, 2))
-    alone = np.arange(len(labels))
-    rows = torch.from_numpy(prepared(features.numpy(), head.power))
-    found = left_out_logits(head, rows, labels.numpy(), 3, alone)
-    np.testing.assert_allclose(
-        found, left_out_by_refitting(head, features.numpy(), labels.numpy(), alone), atol=1e-10
-    )
 
 
 def test_it_pays_where_other_classes_teach_something(taught: Background) -> None:
@@ -228,36 +215,9 @@ def test_a_folder_of_photos_and_what_is_refused(tmp_path: Path) -> None:
         FewShotClassifier(background=(OTHERS[0][:, :3], OTHERS[1])).fit(rows, labels)
 
 
-def test_a_file_whose_weights_do_not_fit_is_refused(tmp_path: Path) -> None:
-    from safetensors import safe_open
-    from safetensors.numpy import load_file, save_file
-
-    rows, labels = domain_rows(1, classes=5, shots=1)
-    path = tmp_path / "my.fewset"
-    FewShotClassifier(background=OTHERS).fit(rows, labels).save(path)
-    tensors = load_file(path)
-    with safe_open(path, "numpy") as file:
-        metadata = file.metadata()
-    del tensors["background.log_gain"]
-    save_file(tensors, path, metadata)
-    with pytest.raises(UserError, match="expected the tensors"):
-        FewShotClassifier.load(path)
-
-
 def test_kept_means_that_the_interval_lies_above_zero() -> None:
     found = HeldOutComparison(
-        "ridge",
-        100,
-        20,
-        5,
-        1,
-        600,
-        alone=0.8,
-        adapted=0.81,
-        gain=0.01,
-        ci95=0.01,
-        set_adds=0.02,
-        set_ci95=0.02,
+        *("ridge", 100, 20, 5, 1, 600, 0.8, 0.81), gain=0.01, ci95=0.01, set_adds=0.02, set_ci95=0.02
     )
     assert not found.kept
     assert not found.uses_set

@@ -1,4 +1,4 @@
-"""`encoder.onnx` and `head.json` are all that a program needs, written here anew from the guide."""
+"""`encoder.onnx` and `head.json` are all that a program needs, written here again from the guide."""
 
 import json
 from base64 import b64decode

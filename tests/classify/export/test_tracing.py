@@ -37,8 +37,8 @@ def random(rows: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (by_value, r"torch cannot write the encoder as ONNX: .*; take another one"),
-        (random, "as ONNX the encoder gives other numbers than in torch; take another one"),
+        (by_value, r"torch cannot write the encoder as ONNX"),
+        (random, "gives other results than in torch"),
     ],
 )
 def test_what_cannot_be_written_is_refused(function: object, reason: str) -> None:

@@ -10,12 +10,13 @@ import httpx2 as httpx
 import pytest
 
 from fewset.classify.saving import load_classifier
-from fewset.classify.serve import autosave
-from fewset.classify.serve.autosave import Autosave, earlier_work, work_file
+from fewset.classify.serve import server
+from fewset.classify.serve.server import Autosave, earlier_work, work_file
 from fewset.classify.serve.workbench import Workbench
 from tests.helpers.web import STAMP, files
 
 
+@pytest.mark.slow  # starts servers
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_saves_the_work_and_the_next_start_offers_it(number: int, tmp_path: Path) -> None:
     environment = {**os.environ, "FEWSET_HOME": str(tmp_path)}
@@ -43,7 +44,7 @@ def test_a_signal_saves_the_work_and_the_next_start_offers_it(number: int, tmp_p
 
 
 def test_nothing_is_written_before_something_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autosave, "SECONDS", 0.01)
+    monkeypatch.setattr(server, "SAVE_SECONDS", 0.01)
     with Autosave(Workbench(STAMP), tmp_path / "work" / "a.fewset") as saving:
         saving.save(saving.bench.moment())
     assert list(tmp_path.iterdir()) == []

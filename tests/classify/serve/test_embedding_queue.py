@@ -11,7 +11,6 @@ from PIL import Image
 
 from fewset.classify.photos.rows import BATCH, photo_rows
 from fewset.classify.photos.sources import Photo
-from fewset.classify.serve import embedding_queue
 from fewset.classify.serve.embedding_queue import EmbeddingQueue, QueueFull
 from fewset.encoders import FEW
 from tests.helpers.photos import TinyEncoder, photo
@@ -96,21 +95,6 @@ def test_more_than_it_takes_is_refused_and_taken_later() -> None:
     queue.close()
 
 
-def test_large_photos_wait_until_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more decoded pixels at a time than are allowed, however many photos wait; one may be larger."""
-    monkeypatch.setattr(embedding_queue, "MOST_PIXELS", 5000)
-    encoder = WaitingEncoder()
-    queue = EmbeddingQueue(encoder)
-    sizes = [(70, 50), (70, 20), (70, 50), (100, 70), (70, 50)]
-    photos = [Photo(str(size), partial(Image.new, "RGB", size)) for size in sizes]
-    rows = queue.submit(photos)
-    encoder.gate.set()
-    for row in rows:
-        row.result(30)
-    queue.close()
-    assert all(count <= 2 for count in encoder.batches)
-
-
 def test_what_cannot_be_read_is_a_row_with_its_reason() -> None:
     def broken() -> bytes:
         raise OSError("the disk is gone")
@@ -142,16 +126,3 @@ def test_an_encoder_that_fails_does_not_end_the_queue() -> None:
     assert queue.submit([given(0)])[0].result(30).name == "0.png"
     assert queue.waiting == 0
     queue.close()
-
-
-def test_who_has_gone_is_not_waited_for() -> None:
-    encoder = WaitingEncoder()
-    queue = EmbeddingQueue(encoder)
-    first = queue.submit([given(seed) for seed in range(40)])
-    gone = queue.submit([given(seed) for seed in range(40)])
-    cancelled = [row for row in gone if row.cancel()]
-    encoder.gate.set()
-    for row in [*first, *(row for row in gone if row not in cancelled)]:
-        row.result(30)
-    queue.close()
-    assert queue.waiting == 0

@@ -1,6 +1,5 @@
 """Every route of the HTTP interface, and that it says what Python says."""
 
-import csv
 import io
 import json
 from pathlib import Path
@@ -40,20 +39,6 @@ def test_an_empty_server_says_so() -> None:
         assert answer.status_code == 400
         assert opened.get("/api/tried").json()["answers"] == []
         assert opened.post("/api/undo").json() == {"detail": "there is nothing to undo"}
-
-
-def test_it_tells_what_the_classifier_knows_of_itself() -> None:
-    trust = fitted().trust_
-    with client() as opened:
-        teach(opened)
-        state = opened.get("/api/state").json()
-    assert {each["name"]: len(each["photos"]) for each in state["classes"]} == dict.fromkeys(CLASSES, 4)
-    shown = state["trust"]
-    assert shown["in_words"] == trust.in_words
-    assert trust.interval is not None
-    assert (shown["tested"], shown["right"]) == (trust.tested, trust.right)
-    assert (shown["low"], shown["high"]) == pytest.approx(tuple(trust.interval))
-    assert shown["weakest"] == sorted(CLASSES)[trust.weakest]
 
 
 def test_a_photo_in_the_wrong_class_is_suspected() -> None:
@@ -203,27 +188,6 @@ def test_a_file_of_features_or_of_another_encoder_is_refused(tmp_path: Path) -> 
         open_workbench(tmp_path / "other.fewset")
 
 
-def test_predictions_are_a_table_in_which_no_name_is_a_formula() -> None:
-    given = [("photos", ("=1+1.png", files("grass", 70)[0][1][1])), *files("brick", 70)]
-    with client() as opened:
-        teach(opened)
-        shown = opened.post("/api/classify", data={"keep": True}, files=given).json()["answers"]
-        table = opened.get("/api/downloads/predictions").text
-    first, second = csv.DictReader(io.StringIO(table))
-    assert first["file"] == "'=1+1.png"
-    assert (second["file"], second["class"], second["class_1"]) == ("brick 70.png", "brick", "brick")
-    assert float(second["probability"]) == pytest.approx(shown[1]["probability"], abs=1e-4)
-
-
-def test_the_picture_has_every_photo_and_every_class() -> None:
-    with client() as opened:
-        teach(opened)
-        picture = opened.get("/api/picture").json()
-    assert [each["label"] for each in picture["prototypes"]] == sorted(CLASSES)
-    assert [each["number"] for each in picture["photos"]] == list(range(12))
-    assert 0 < picture["shown"] <= 1
-
-
 def test_a_full_queue_asks_to_come_again() -> None:
     with client(EmbeddingQueue(TINY, most=2)) as opened:
         answer = opened.post("/api/photos", data={"label": "grass"}, files=files("grass", 0, 1, 2))
@@ -241,10 +205,7 @@ def test_a_full_queue_asks_to_come_again() -> None:
         ("C:\\photos\\cat.jpg", "cat.jpg"),
         ("a\r\nb\x00.png", "a??b?.png"),
         ("", "photo"),
-        ("..", ".."),
-        ("/", "photo"),
         ("x" * 500, "x" * 200),
-        ("<img src=x onerror=alert(1)>.png", "<img src=x onerror=alert(1)>.png"),
     ],
 )
 def test_names_of_files_are_shown_on_one_line(name: str, shown: str) -> None:

@@ -1,14 +1,12 @@
 """The page, as somebody walks through it: every way to give photos, all that it shows, for everybody."""
 
-import json
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browser import WAIT, add_class, axe_script, counted, drop, post, teach
+from tests.helpers.browser import WAIT, add_class, axe_script, counted, drop, teach
 from tests.helpers.drawn import FRUIT, NONE, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
@@ -54,7 +52,7 @@ def test_what_it_knows_is_shown(page: Any, fruit: Path, tmp_path: Path) -> None:
     drop(page, "section[aria-label='Class red fruit']", sorted(tmp_path.glob("red-*.png")))
     counted(page, ".photos li", 18)
     trust = page.locator("#trust-body")
-    assert "18 photos: between" in trust.locator(".headline").inner_text()
+    assert "on 18 photos" in trust.locator(".headline").inner_text()
     assert trust.get_by_role("heading", name="Taken for another").count() == 1
     assert "red fruit taken for apple" in trust.inner_text()
     assert trust.get_by_role("heading", name="Suspicious photos").count() == 1
@@ -72,15 +70,6 @@ def test_what_it_knows_is_shown(page: Any, fruit: Path, tmp_path: Path) -> None:
     assert max(moved) > 1
     picture.locator(".photo-mark").first.dispatch_event("click")  # others may lie upon it
     assert page.get_by_role("dialog").is_visible()
-
-
-def test_a_long_download_is_announced(page: Any, fruit: Path) -> None:
-    teach(page, fruit)
-    page.route("**/api/downloads/classifier", lambda _: None)  # the request waits
-    page.get_by_role("button", name="Download classifier").click()
-    page.get_by_text("The download is being made…").wait_for()
-    page.unroute("**/api/downloads/classifier")  # and goes on
-    expect(page.locator("#working.shown")).to_have_count(0, timeout=WAIT)
 
 
 def test_photos_are_shown_while_it_is_learning(page: Any, fruit: Path, tmp_path: Path) -> None:
@@ -103,52 +92,16 @@ def test_photos_are_shown_while_it_is_learning(page: Any, fruit: Path, tmp_path:
     expect(page.locator(".photos li")).to_have_count(16, timeout=WAIT)
     page.get_by_text("It is learning…").wait_for()
     page.get_by_text("It is learning from your photos.").wait_for()
-    assert "15 photos: between" in page.locator(".headline").inner_text()
+    assert "on 15 photos" in page.locator(".headline").inner_text()
     expect(bars).to_have_count(1)
     page.get_by_role("button", name="Put away").click()
     expect(page.locator("#answers > li")).to_have_count(0, timeout=WAIT)
 
     page.unroute("**/api/state?*")
     page.unroute("**/api/tried")
-    page.get_by_text("16 photos: between").wait_for()
+    page.get_by_text("leave-one-out on 16 photos").wait_for()
     expect(page.locator("#working.shown")).to_have_count(0, timeout=WAIT)
     expect(page.locator("#learning")).to_be_hidden(timeout=WAIT)
-
-
-def test_a_server_that_stays_busy_is_reported(page: Any) -> None:
-    page.expected.append(
-        "error: Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
-    )
-    asked = []
-
-    def busy(route: Any) -> None:
-        asked.append(route.request.url)
-        route.fulfill(status=503, json={"detail": "2000 photos are waiting"})
-
-    page.route("**/api/classes", busy)
-    page.clock.install()
-    page.get_by_label("New class").fill("apple")
-    page.get_by_role("button", name="Add class").click()
-    for _ in range(100):
-        page.clock.run_for(2000)
-        if page.locator("#problem").is_visible():
-            break
-    assert "2000 photos are waiting" in page.get_by_role("alert").inner_text()
-    assert 10 <= len(asked) <= 50
-
-
-def test_turning_rejection_on_again_keeps_the_share(page: Any, server: str, fruit: Path) -> None:
-    teach(page, fruit)
-    post(server, "api/reject", {"share": 0.2})
-    page.reload()
-    expect(page.get_by_label("Say “none of these”")).to_be_checked(timeout=WAIT)
-    with page.expect_response("**/api/reject"):
-        page.get_by_label("Say “none of these”").click()
-    counted(page, ".photos li", 15)
-    with page.expect_response("**/api/reject"):
-        page.get_by_label("Say “none of these”").click()
-    assert json.load(urlopen(f"{server}api/state"))["share"] == 0.2
-    post(server, "api/reject", {"share": 0.05})
 
 
 def test_axe_finds_nothing_in_any_state(page: Any, fruit: Path, tmp_path: Path) -> None:

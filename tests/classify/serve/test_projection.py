@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fewset import FewShotClassifier
-from fewset.classify.serve.projection import projection
+from fewset.classify.serve.payloads import projection
 from fewset.classify.serve.workbench import Moment, Workbench
 from tests.helpers.web import STAMP
 

@@ -3,12 +3,10 @@
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -16,7 +14,6 @@ import pytest
 from fewset import FewShotClassifier
 from fewset.classify.serve import server
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
-from fewset.classify.serve.guard import Limits
 from fewset.classify.serve.workbench import Workbench
 from tests.helpers.browser import served
 from tests.helpers.command_line import fail
@@ -81,40 +78,6 @@ def received(sent: bytes, port: int) -> bytes:
     return found
 
 
-def test_idle_connections_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "most_connections", lambda: 8)
-    with running() as port, ExitStack() as opened:
-        for number in range(30):
-            idle = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-            idle.sendall(b"GET / HTTP/1.1\r\nHost: local" if number % 2 else b"")
-        started = time.monotonic()
-        assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
-        assert time.monotonic() - started < 5
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on open files: run it on Linux")
-def test_more_connections_than_files_block_nobody_and_log_nothing() -> None:
-    """200 idle connections to a process that may open 128 files."""
-    with served(files=128) as address, ExitStack() as opened:
-        place = urlsplit(address)
-        for _ in range(200):
-            opened.enter_context(socket.create_connection((place.hostname, place.port), timeout=10))
-        started = time.monotonic()
-        for _ in range(3):
-            assert httpx2.get(f"{address}api/state", timeout=30).status_code == 200
-        assert time.monotonic() - started < 10
-
-
-@pytest.mark.parametrize("limits", [Limits(patience=0.3), Limits(patience=0.3, rate=10)])
-def test_a_body_that_does_not_come_is_not_waited_for(limits: Limits) -> None:
-    head = b"POST /api/classes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
-    with running(limits=limits) as port:
-        found = received(head, port)
-        assert found.startswith(b"HTTP/1.1 408")
-        assert b"too slowly" in found
-        assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
-
-
 @pytest.mark.parametrize(
     "sent",
     [
@@ -123,10 +86,6 @@ def test_a_body_that_does_not_come_is_not_waited_for(limits: Limits) -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n",
         b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
-        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: x\r\n\r\n",
-        b"POST /api/undo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
     ],
 )
@@ -142,6 +101,7 @@ def test_an_announced_flood_is_refused_before_it_comes() -> None:
         assert received(head, port).startswith(b"HTTP/1.1 413")
 
 
+@pytest.mark.slow  # starts a server
 def test_the_command_prints_a_token_where_others_may_come() -> None:
     with served("--host", "0.0.0.0") as address:
         base, _, token = address.partition("?token=")

@@ -11,8 +11,8 @@ from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.photos.support import group_names
 from fewset.classify.serve.workbench import Workbench
+from fewset.classify.trust.calibration import left_out_interval
 from fewset.classify.trust.copies import numbered_groups
-from fewset.classify.trust.intervals import left_out_interval
 from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
@@ -59,7 +59,9 @@ def test_leave_one_group_out_is_that_of_new_fits(head: str) -> None:
     assert (trust.tested, trust.right, trust.groups) == (21, right, 11)
     assert 2 / 3 <= trust.left <= 3 / 4  # 3 or 4 groups a class
     low, high = left_out_interval(right, 21, 11, trust.left)
-    assert trust.in_words == f"21 photos of 11 groups: between {100 * low:.0f} % and {100 * high:.0f} %"
+    assert (
+        f"{100 * low:.0f} to {100 * high:.0f} % (95 % interval, leave-one-group-out on 21" in trust.in_words
+    )
 
 
 def test_the_threshold_does_not_see_photos_of_the_same_group() -> None:
@@ -103,10 +105,7 @@ def test_classes_with_one_or_two_groups_are_not_counted() -> None:
     assert "not tested, with fewer than 3 different groups: 1" in summary(learned)
     learned = FewShotClassifier().fit(X, y, y).learned_
     assert (learned.trust.interval, learned.trust.temperature, learned.trust.closeness) == (None, 1, ())
-    assert summary(learned)[0] == (
-        "leave-one-group-out is not usable with 1 or 2 groups a class; 18 photos: how well it does cannot be "
-        "told, which takes 3 different groups of a class or more"
-    )
+    assert "unknown; leave-one-group-out needs 3 different groups" in summary(learned)[0]
 
 
 def test_adding_removing_and_saving_keep_the_groups(tmp_path: Path) -> None:

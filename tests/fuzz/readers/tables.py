@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -99,13 +98,14 @@ def journals(room: Room, rng: Random) -> Case:
 def _answers(words: tuple[str, ...]) -> bytes:
     """The answers of a whole run, in the current directory, as they are before it ends."""
     from fewset.classify.predict import run as predicting
+    from fewset.classify.predict.files import PartialAnswers
 
     kept: list[bytes] = []
     usual = predicting._finish
 
-    def finish(rows: Any, top: int, outputs: Any, partial: Path) -> Any:
-        kept.append(partial.read_bytes())
-        return usual(rows, top, outputs, partial)
+    def finish(answers: PartialAnswers, *more: Any) -> Any:
+        kept.append(answers.path.read_bytes())
+        return usual(answers, *more)
 
     with patch.object(predicting, "_finish", finish):
         run_command(words)

@@ -1,4 +1,4 @@
-// The page: photos in, answers out; classes and what is added to them. Names only ever become text.
+// The page: photos in, answers out; classes and photos that are added to them. Names only ever become text.
 
 import { byId, colour, complain, make, percent, photos as inWords, reconcile, say } from "./dom.js";
 import { chosen, dropped, droppable, pasted } from "./gathering.js";
@@ -25,7 +25,7 @@ async function start() {
   try {
     classifier.setAdded(await store.load(digest()));
   } catch (error) {
-    complain(`What was added before cannot be read: ${error.message}`);
+    complain(`Photos that were added before cannot be read: ${error.message}`);
   }
   byId("reject").checked = description.reject && classifier.canReject;
   byId("reject").disabled = !classifier.canReject;
@@ -94,7 +94,7 @@ async function embedded(files) {
 
 async function tryOut(files) {
   if (!files.length) {
-    complain("There are no photos in what was given.");
+    complain("There are no photos to classify.");
     return;
   }
   const done = await embedded(files);
@@ -126,7 +126,7 @@ async function learn(added) {
   try {
     await store.save(digest(), classifier.added);
   } catch (error) {
-    complain(`This browser does not keep what was added: ${error.message}`);
+    complain(`This browser does not keep the added photos: ${error.message}`);
   }
 }
 

@@ -1,4 +1,4 @@
-// What a classifier computes from rows of features. A row is an array of numbers; all is in double precision.
+// The computations of a classifier on rows of features, arrays of values in double precision.
 
 /** sign(x) |x|^power at length 1. */
 export function prepared(row, power) {
@@ -22,7 +22,7 @@ export function probabilities(row, { power, shift, weight, bias, temperature }) 
 
 /**
  * Ridge regression from the rows to their classes, in closed form: fewset's head "ridge". Rows are prepared, freed
- * of the mean of the class means, and brought to length 1. What is learned from are the means of the classes at length
+ * of the mean of the class means, and brought to length 1. The regression takes the means of the classes at length
  * 1, with a target of 1 for the class, and what each row differs from the mean of its class by, times b, with targets
  * of 0; b² is the mean number of photos over that of its class. With these rows Z and targets Y the weights are
  * scale · √K · Zᵀ (Z Zᵀ + strength · 1)⁻¹ Y, with K the mean number of photos of a class.

@@ -1,6 +1,5 @@
 // From a file to the pixels that the network was trained on, as fewset does it: see resampling.js.
 
-import { colourSampling, reducedRows } from "./jpeg.js";
 import { crop, reduce, resize } from "./resampling.js";
 
 const STRIP = 2 ** 22; // pixels of a photo that are looked at at once: phones have little memory
@@ -11,7 +10,7 @@ const THUMBNAIL = 96;
 export async function prepared(file, settings) {
   const bitmap = await decoded(file);
   try {
-    const whole = reduced(bitmap, settings.least, await colourSampling(file, bitmap.width));
+    const whole = reduced(bitmap, settings.least, await isJpeg(file));
     return { pixels: fitted(whole, settings), thumbnail: small(bitmap) };
   } finally {
     bitmap.close();
@@ -27,13 +26,18 @@ async function decoded(file) {
   }
 }
 
+async function isJpeg(file) {
+  const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
+  return first === 0xff && second === 0xd8;
+}
+
 /**
- * A large photo with twice the pixels that are needed, or more: a JPEG file at 1/2, 1/4 or 1/8 of its size; then whole
- * numbers of pixels are averaged.
+ * A large photo with at least twice the pixels that are needed, as averages of squares of pixels. fewset decodes a JPEG
+ * file at 1/2, 1/4 or 1/8 of its size first, and averages then.
  */
-function reduced(bitmap, least, sampling) {
+function reduced(bitmap, least, jpeg) {
   const shorter = Math.min(bitmap.width, bitmap.height);
-  const first = sampling ? ([8, 4, 2].find((scale) => shorter >= 2 * least * scale) ?? 1) : 1;
+  const first = jpeg ? ([8, 4, 2].find((scale) => shorter >= 2 * least * scale) ?? 1) : 1;
   const second = Math.max(1, Math.floor(Math.ceil(shorter / first) / (2 * least)));
   const factor = first * second;
   const width = Math.ceil(Math.ceil(bitmap.width / first) / second);
@@ -42,7 +46,7 @@ function reduced(bitmap, least, sampling) {
   const rows = factor * Math.max(1, Math.floor(STRIP / bitmap.width / factor));
   for (let top = 0; top < bitmap.height; top += rows) {
     const bottom = Math.min(top + rows, bitmap.height);
-    const strip = reducedRows((from, to) => read(bitmap, from, to), top, bottom, bitmap.height, first, sampling);
+    const strip = reduce(read(bitmap, top, bottom), first);
     data.set(reduce(strip, second).data, (4 * width * top) / factor);
   }
   return { width, height, data };

@@ -22,7 +22,7 @@ export function startCamera(photoTaken, verdict) {
 export async function openCamera(label) {
   target = label;
   if (!navigator.mediaDevices?.getUserMedia) {
-    choosePhoto(); // browsers lend the camera to secure pages only; a phone's own camera always works
+    choosePhoto(); // browsers allow camera access on secure pages only; a phone's own camera always works
     return;
   }
   try {

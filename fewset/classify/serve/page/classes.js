@@ -37,7 +37,7 @@ async function addToFolders(found) {
     complain(
       found.length
         ? "These photos are in no folder: drop them on a class."
-        : "There are no photos in what was dropped.",
+        : "There are no photos in the drop.",
     );
     return;
   }
@@ -45,7 +45,7 @@ async function addToFolders(found) {
 }
 
 async function addTo(label, files) {
-  if (!files.length) complain("There are no photos in what was dropped.");
+  if (!files.length) complain("There are no photos in the drop.");
   else await addPhotos(files.map((file) => ({ file, label })));
 }
 

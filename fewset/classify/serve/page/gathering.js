@@ -1,4 +1,4 @@
-// Photos out of what was dropped, pasted or chosen: files and whole folders.
+// Photos from a drop, the clipboard or a file input: files and whole folders.
 
 const PHOTO = /\.(jpe?g|png|bmp|gif|tiff?|webp|avif|hei[cf])$/i;
 
@@ -12,7 +12,7 @@ export function chosen(files) {
   });
 }
 
-/** [{file, folder}] of what was dropped, folders in folders included. */
+/** [{file, folder}] of a drop, folders in folders included. */
 export async function dropped(transfer) {
   // The entries must be taken at once: after the first pause they are gone.
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);

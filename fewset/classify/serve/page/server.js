@@ -42,7 +42,7 @@ async function problem(response) {
   }
 }
 
-/** Upload {file, …fields} a few at a time, showing how far it is. What goes wrong is told, the rest goes on. */
+/** Upload {file, …fields} a few at a time, showing how far it is. Errors are reported, and the rest goes on. */
 export async function upload(path, items, onEach) {
   const waiting = [...items];
   const problems = [];

@@ -37,7 +37,7 @@ export function startTries(given) {
 /** Have photos classified, and keep them in the list. */
 export async function tryOut(files) {
   if (!files.length) {
-    complain("There are no photos in what was given.");
+    complain("There are no photos to classify.");
     return;
   }
   if (!page.state.trust && !page.state.learning) {

@@ -10,7 +10,7 @@ import pytest
 
 from fewset import FewShotClassifier
 from fewset.classify.background.head import Background, HeldOutComparison
-from fewset.classify.export.onnx import joined_graph
+from fewset.classify.export.classifiers import joined_graph
 from fewset.classify.heads import CLASSIFIER_HEADS
 from fewset.classify.model import learn
 from fewset.core.errors import UserError
