@@ -62,10 +62,10 @@ class Guard:
             elif self.token:
                 check_token(request, self.token)
             if int(request.headers.get("content-length", "0")) > MOST_BYTES:
-                raise _rejection(413, f"more than {MOST_BYTES} bytes at once; send fewer photos at a time")
+                raise _too_large()
         except HTTPException as error:
             application = JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-        await application(scope, receive, _with_headers(scope, send))
+        await application(scope, _bounded(receive), _with_headers(scope, send))
 
 
 def check_host(request: Request, own: str, allowed: Iterable[str] = ()) -> None:
@@ -113,6 +113,25 @@ def check_token(request: Request, token: str) -> None:
 def _rejection(status: int, reason: str) -> HTTPException:
     """The rest of the body is not read, so the connection is closed."""
     return HTTPException(status, reason, {"connection": "close"})
+
+
+def _too_large() -> HTTPException:
+    return _rejection(413, f"more than {MOST_BYTES} bytes at once; send fewer photos at a time")
+
+
+def _bounded(receive: Receive) -> Receive:
+    """The body, counted while it comes: with chunked encoding its length is not announced."""
+    received = 0
+
+    async def receive_bounded() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > MOST_BYTES:
+            raise _too_large()
+        return message
+
+    return receive_bounded
 
 
 def _host_name(host: str) -> str | None:

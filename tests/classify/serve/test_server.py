@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from fewset import FewShotClassifier
-from fewset.classify.serve import server
+from fewset.classify.serve import guard, server
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
 from fewset.classify.serve.workbench import Workbench
 from tests.helpers.browser import served
@@ -99,6 +99,15 @@ def test_an_announced_flood_is_refused_before_it_comes() -> None:
     head = b"POST /api/photos HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n"
     with running() as port:
         assert received(head, port).startswith(b"HTTP/1.1 413")
+
+
+def test_a_flood_that_was_not_announced_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MOST_BYTES", 1000)
+    parts = iter([b'--x\r\nContent-Disposition: form-data; name="label"\r\n\r\n', *[b"a" * 100] * 100])
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    with running() as port:
+        answer = httpx2.post(f"http://127.0.0.1:{port}/api/photos", content=parts, headers=kind)
+        assert answer.status_code == 413
 
 
 @pytest.mark.slow  # starts a server
