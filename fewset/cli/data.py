@@ -179,15 +179,15 @@ def data_verify(
 
     Example: `fewset data verify strokes --sheet strokes.png`
     """
-    from fewset.data.images.contact_sheet import check_sheet, contact_sheet
+    from fewset.data.images.inspection import contact_sheet
     from fewset.data.images.store import ImageSet
     from fewset.io.files import write_bytes
 
     imported = _imported(name)
     if sheet is not None and not isinstance(imported[0], ImageSet):
         raise UserError(f"{name!r} is a table of features, which has no images for a --sheet; leave it out")
-    if sheet is not None:
-        check_sheet(sheet)
+    if sheet is not None and sheet.exists():
+        raise UserError(f"{sheet} exists; choose another name, or remove it first")
     for found in imported:
         found.verify()
         _print_data(found)
@@ -219,7 +219,7 @@ def _print_data(found: "ImageSet | FeatureTable") -> None:
 
 
 def _print_set(images: "ImageSet") -> None:
-    from fewset.data.images.well_known import warnings_for
+    from fewset.data.images.inspection import warnings_for
 
     manifest = images.manifest
     table = make_table("split", "classes", "items", title=images.name)

@@ -1,8 +1,8 @@
-"""What image sets and tables of features have in common: a directory of arrays with a manifest.
+"""Directories of arrays with a manifest, as image sets and tables of features are stored.
 
-The manifest holds size and digest of each file and a digest of the content as a whole. It is written last
-(`Layout.seal`) and checked at each opening (`Layout.read`); what does not fit is refused with the command
-that makes it anew.
+The manifest holds size and digest of each file and a digest of the whole content. It is written last
+(`Layout.seal`) and checked at each opening (`Layout.read`). An error about a damaged directory has the
+command that makes it again.
 """
 
 import hashlib
@@ -31,24 +31,22 @@ Manifest = dict[str, Any]
 _T = TypeVar("_T")
 _TRIES = 5
 
-# Files up to this size are read and compared with their digest at each opening; it takes milliseconds.
+# Files up to this size are read and compared with their digest at each opening, which takes milliseconds.
 _SMALL = 2**24
 
 
 def home() -> Path:
-    """Where fewset keeps its data: `$FEWSET_HOME`, or the user's data directory of the platform."""
+    """The directory for imported data: `$FEWSET_HOME`, or the user data directory of the platform."""
     chosen = os.environ.get("FEWSET_HOME")
     if chosen:
-        place = user_path(chosen)
-        if os.path.exists(place) and not os.path.isdir(place):  # noqa: PTH110, PTH112, also where none may look
+        path = user_path(chosen)
+        if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112, no error without permission
             raise UserError(f"FEWSET_HOME is {shortened(chosen)}, which is a file; set it to a directory")
-        return place
+        return path
     try:
         return user_path(user_data_path("fewset", appauthor=False))
     except RuntimeError:
-        raise UserError(
-            "this user has no directory: set FEWSET_HOME to a directory to keep image sets in"
-        ) from None
+        raise UserError("this user has no home directory; set FEWSET_HOME to a directory") from None
 
 
 def import_command(kind: str, source: Path, name: str, **options: object) -> str:
@@ -62,47 +60,47 @@ def import_command(kind: str, source: Path, name: str, **options: object) -> str
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a set or table came from: in words that name no machine, and a key that tells it from others."""
+    """The source of a set or table: a description that names no machine, and a key that identifies it."""
 
     words: str
     key: str = ""
 
     @classmethod
     def of(cls, path: Path, before: str = "") -> "Origin":
-        """That of a directory or file, after a word that says what it is."""
+        """The origin in a directory or file; `before` says what kind of source it is."""
         return cls(before + recorded_path(path), sha256_of(before + str(path.absolute())))
-
-    def is_that_of(self, manifest: Manifest) -> bool:
-        """Whether a set or table came from here."""
-        there = manifest.get("source_key")  # which earlier versions did not write
-        return there == self.key if there and self.key else bool(manifest["source"] == self.words)
 
     @classmethod
     def in_manifest(cls, manifest: Manifest) -> "Origin":
         return cls(manifest["source"], manifest.get("source_key", ""))
 
+    def is_that_of(self, manifest: Manifest) -> bool:
+        """Whether a set or table came from this source."""
+        other = Origin.in_manifest(manifest)
+        return (self.key or self.words) == (other.key or other.words)
+
 
 def unchanged_while_read(path: Path, read: Callable[[Path], _T]) -> _T:
-    """What `read` makes of a directory: all of it from one and the same, though others may replace it."""
+    """The result of `read` on a directory that was not replaced by another process meanwhile."""
     for _ in range(_TRIES):
         before = _identity(path)
         try:
-            found = read(path)
+            result = read(path)
         except (OSError, UserError):
             if _identity(path) == before:
                 raise
         else:
             if _identity(path) == before:
-                return found
-    raise UserError(f"{path} is being replaced again and again; come back when that is done")
+                return result
+    raise UserError(f"{path} is being replaced again and again; try again when that has ended")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def sha256_of(text: str) -> str:
@@ -111,7 +109,7 @@ def sha256_of(text: str) -> str:
 
 @dataclass(frozen=True)
 class SealedFile:
-    """What the manifest says of a file."""
+    """A file in the manifest."""
 
     bytes: int
     sha256: str
@@ -119,7 +117,7 @@ class SealedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestFields:
-    """What every manifest holds. An optional field is one that earlier versions did not write."""
+    """The fields of every manifest."""
 
     format: int
     name: str
@@ -133,22 +131,22 @@ class ManifestFields:
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of directory: what messages call it, where it is at home, its format, how it is made again."""
+    """A kind of stored directory: its name in messages, folder, format version and import command."""
 
     what: str
     folder: str
     format: int
     content: tuple[str, ...]
-    """The keys of the manifest that the digest covers. Name, place and time are not content."""
+    """The keys of the manifest that the digest covers. Name, path and time are not content."""
     fields: type[ManifestFields]
     """All keys of the manifest, and their types."""
     kind: str = "KIND"
     """As in `fewset data import KIND SOURCE`."""
     generated: tuple[str, ...] = ()
-    """Names of those that need no import: they are made by code when they are first opened."""
+    """Names that need no import, because code generates them when they are first opened."""
 
     def path(self, name: str) -> Path:
-        """Where the one called `name` is or will be."""
+        """The directory for this name."""
         if not re.fullmatch(r"\w[\w.-]{0,99}", name):
             raise UserError(
                 f"{shortened(name)!r} cannot be the name of an image set or a table: expected letters, "
@@ -157,19 +155,19 @@ class Layout:
         return home() / self.folder / plain_name(name, f"the {self.what}")
 
     def names(self) -> list[str]:
-        """The names of those at home."""
+        """The names in `home()`."""
         clear_all(home() / self.folder)
         manifests = (home() / self.folder).glob("[!.]*/manifest.json")
         return sorted(manifest.parent.name for manifest in manifests)
 
     def available(self) -> set[str]:
-        """The names of those at home and of those that need no import."""
+        """The names in `home()` and those that need no import."""
         return {*self.names(), *self.generated}
 
     def find(self, name: str | Path) -> Path:
-        """The directory of that name, or at that path (anything with a path separator).
+        """The directory of this name, or at this path (anything with a path separator).
 
-        It is there, unless the name is that of a generated one.
+        It exists, unless the name is that of a generated one.
         """
         command = f"fewset data import {self.kind} SOURCE --name"
         if isinstance(name, Path) or "/" in name or os.sep in name:
@@ -182,7 +180,7 @@ class Layout:
             return path
         path = self.path(name)
         if not path.exists():
-            clear_all(path.parent)  # a killed process may have left it beside its place
+            clear_all(path.parent)  # which restores what a killed process was replacing
         if not path.exists() and name not in self.generated:
             missing = unknown_name(self.what, name, self.available())
             raise UserError(f"{missing} Import it: {command} {name}")
@@ -190,7 +188,7 @@ class Layout:
 
     def seal(self, directory: Path, files: tuple[str, ...], manifest: Manifest) -> str:
         """Write the manifest of finished files, with their sizes and digests; returns the digest of all."""
-        # Whole seconds: kept by every file system and archive, and hardly the date of a later change.
+        # Whole seconds, since every file system and archive keeps them.
         written = int(time.time())
         for file in files:
             os.utime(directory / file, (written, written))
@@ -210,45 +208,43 @@ class Layout:
 
     def read(self, path: Path) -> Manifest:
         """The manifest of a directory whose files are as they were written, or an error."""
+        manifest: Any = None
         try:
-            manifest: Manifest = read_json(path / "manifest.json")
-            version = manifest["format"]
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise self.damaged(path, f"its manifest.json cannot be read ({error!r})") from error
-        if version != self.format:
-            raise self.damaged(
-                path, f"it has format {version!r}, and this fewset reads format {self.format}", manifest
-            )
-        complete = all(key in manifest for key in (*self.content, "written", "digest"))
-        if not complete or manifest["digest"] != self._digest(manifest):
-            raise self.damaged(path, "its manifest.json was edited, or is of another kind", manifest)
-        try:
+            manifest = read_json(path / "manifest.json")
+            if manifest["format"] != self.format:
+                raise UserError(f"it has format {manifest['format']!r}, expected {self.format}")
+            if manifest["digest"] != self._digest(manifest):
+                raise UserError("its manifest.json was edited, or is of another kind")
             parse(self.fields, manifest, what="manifest")
         except UserError as error:
-            raise self.damaged(path, f"its manifest.json was edited ({error})", manifest) from None
+            raise self.damaged(path, str(error), manifest) from None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise self.damaged(path, f"its manifest.json cannot be read ({error!r})", manifest) from error
         for file, expected in manifest["files"].items():
             try:
-                found = (path / file).stat()
+                status = (path / file).stat()
             except OSError as error:
                 raise self.damaged(path, f"{file} is missing", manifest) from error
-            if found.st_size != expected["bytes"]:
-                raise self.damaged(
-                    path, f"{file} has {found.st_size} bytes, expected {expected['bytes']}", manifest
-                )
-            # A large file is read as a whole only if it was touched since, or copied without its date.
-            doubtful = found.st_size <= _SMALL or found.st_mtime != manifest["written"]
-            if doubtful and file_digest(path / file) != expected["sha256"]:
-                raise self.damaged(path, f"{file} was edited", manifest)
-        return manifest
+            if status.st_size != expected["bytes"]:
+                problem = f"{file} has {status.st_size} bytes, expected {expected['bytes']}"
+                raise self.damaged(path, problem, manifest)
+            # A large file is read only if its date changed, because it was edited or copied without its date.
+            if status.st_size <= _SMALL or status.st_mtime != manifest["written"]:
+                self._check_digest(path, file, manifest)
+        checked: Manifest = manifest
+        return checked
 
     def verify(self, path: Path, manifest: Manifest) -> None:
-        """Read every byte and compare with the digest; opening trusts a large file of the right date."""
-        for file, expected in manifest["files"].items():
-            if file_digest(path / file) != expected["sha256"]:
-                raise self.damaged(path, f"{file} was edited", manifest)
+        """Read every byte and compare with the digest; opening trusts large files with an unchanged date."""
+        for file in manifest["files"]:
+            self._check_digest(path, file, manifest)
 
-    def refuse_other_source(self, path: Path, origin: Origin) -> None:
-        """An import may make anew what came from the same source, or is damaged; nothing else."""
+    def _check_digest(self, path: Path, file: str, manifest: Manifest) -> None:
+        if file_digest(path / file) != manifest["files"][file]["sha256"]:
+            raise self.damaged(path, f"{file} was edited", manifest)
+
+    def check_source(self, path: Path, origin: Origin) -> None:
+        """Raise if there is one at `path` from another source. One that is damaged may be replaced."""
         if not (path / "manifest.json").exists():
             return
         try:
@@ -262,22 +258,23 @@ class Layout:
             )
 
     def check_space(self, path: Path, needed: int) -> None:
-        """A full disk under a memory map ends the process without a word, so look first."""
-        place = next(parent for parent in path.absolute().parents if parent.exists())
-        free = shutil.disk_usage(place).free
+        """Raise if the disk is too full: under a memory map it would end the process by a signal."""
+        existing = next(parent for parent in path.absolute().parents if parent.exists())
+        free = shutil.disk_usage(existing).free
         if free < needed:
             raise UserError(
-                f"the {self.what} needs {needed / 1e6:,.0f} MB, but {place} has {free / 1e6:,.0f} MB free; "
-                "make room, or set FEWSET_HOME to a directory on another disk"
+                f"the {self.what} needs {needed / 1e6:,.0f} MB, but {existing} has {free / 1e6:,.0f} MB free"
+                "; make room, or set FEWSET_HOME to a directory on another disk"
             )
 
-    def damaged(self, path: Path, problem: str, manifest: object = None) -> UserError:
-        command = manifest.get("command") if isinstance(manifest, dict) else None
+    def damaged(self, path: Path, problem: str, manifest: Any) -> UserError:
+        """The error about a damaged directory, with the command that makes it again."""
         if path.name in self.generated:
             remedy = f"remove {path}, and it is generated again when it is next used"
         else:
-            again = command or f"fewset data import {self.kind} SOURCE --name {path.name}"
-            remedy = f"import it again: {again}"
+            default = f"fewset data import {self.kind} SOURCE --name {path.name}"
+            command = manifest.get("command") if isinstance(manifest, dict) else None
+            remedy = f"import it again: {command or default}"
         return UserError(f"the {self.what} {path} cannot be used: {problem}; {remedy}")
 
     def _digest(self, manifest: Manifest) -> str:

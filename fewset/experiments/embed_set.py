@@ -13,7 +13,6 @@ from jaxtyping import Float32, Int64
 from fewset.compute.devices import pick_device
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
-from fewset.data.features.array_files import check_name, write_arrays
 from fewset.data.features.importer import query_roles
 from fewset.data.features.table import FeatureTable, open_features, table_path, write_features
 from fewset.data.images.decoding import decode_photo
@@ -25,6 +24,7 @@ from fewset.experiments.recipes import run_recipe
 from fewset.experiments.result import command_line
 from fewset.experiments.run_directory import WEIGHTS
 from fewset.experiments.weights import find_model, load
+from fewset.io.array_files import check_name, write_arrays
 from fewset.io.files import file_digest
 from fewset.models.model import image_embedder
 

@@ -7,10 +7,10 @@ import numpy as np
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.data.images.decoding import pictures
+from fewset.data.images.importers.csv import table_rows
 from fewset.data.images.nearness import (
     Nearness,
     groups_by_name,
-    groups_in_csv,
     nearest_classes,
     write_nearness,
 )
@@ -46,7 +46,7 @@ def relate_set(
             named = groups_by_name(images.class_names)
             sources.append("groups by the last word of class names")
         else:
-            named = groups_in_csv(Path(groups), images.class_names)
+            named = _groups_in_csv(Path(groups), images.class_names)
             sources.append(f"groups of {Path(groups).name}")
     if encoder is not None:
         found = find_encoder(encoder, device)
@@ -64,3 +64,16 @@ def relate_set(
     nearness = Nearness(images.digest, ", then ".join(sources), nearest_classes(named, means))
     write_nearness(nearness, images.path)
     return nearness
+
+
+def _groups_in_csv(path: Path, class_names: tuple[str, ...]) -> list[str]:
+    """The group of each class from a table with the columns `class` and `group`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error})") from error
+    groups = {name: group for _, (name, group) in table_rows(data, str(path), ("class", "group"))}
+    for name in class_names:
+        if name not in groups:
+            raise UserError(f"{path} has no group for the class {name!r}; add a line for it")
+    return [groups[name] for name in class_names]

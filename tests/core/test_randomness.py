@@ -9,8 +9,7 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.core.randomness import Stream, check_seed, mix
 from fewset.data.features.importer import import_features
-from fewset.data.images.importing import import_set
-from fewset.data.images.splits import split_classes
+from fewset.data.images.importing import import_set, split_classes
 from fewset.experiments.recipes import parse_recipe
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from fewset.core.errors import UserError
 from fewset.core.names import one_line, plain_name
-from fewset.data.images.pickles import read_pickle
-from fewset.data.images.sources import Source
 from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_text
 from fewset.io.arrays import read_array
 from fewset.io.paths import partial_of, partial_path
+from fewset.io.pickles import read_pickle
 from fewset.io.reading import parse_json
 from fewset.io.zips import leads_out
 
@@ -80,14 +79,14 @@ def test_a_text_is_json_or_a_value_error(text: str) -> None:
 @few
 @given(st.one_of(plain, st.binary(max_size=40)), st.sampled_from([1, 2, 3, 4, 5]))
 def test_a_pickle_of_plain_values_is_read_as_it_is(value: Any, protocol: int) -> None:
-    assert same(read_pickle(source_of(pickle.dumps(value, protocol)), "file"), value)
+    assert same(read_pickle(io.BytesIO(pickle.dumps(value, protocol)), "file"), value)
 
 
 @few
 @given(st.binary(max_size=200))
 def test_bytes_are_a_pickle_or_one_line(data: bytes) -> None:
     try:
-        read_pickle(source_of(data), "file")
+        read_pickle(io.BytesIO(data), "file")
     except UserError as error:
         one_line_of(error)
 
@@ -135,10 +134,6 @@ def test_any_override_makes_a_recipe_that_can_be_written_or_is_refused(given_ove
 
 def one_line_of(error: UserError) -> None:
     assert "\n" not in str(error)
-
-
-def source_of(data: bytes) -> Source:
-    return Source(Path("source"), ["file"], lambda _: data, lambda _: io.BytesIO(data))
 
 
 def same(found: Any, value: Any) -> bool:

@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 
 from fewset.core.errors import UserError
-from fewset.data.images.csv_tables import table_rows
 from fewset.data.images.decoding import SUFFIXES, as_images
+from fewset.data.images.importers.csv import table_rows
 from fewset.data.images.importers.folder import entries
 from fewset.data.images.sources import Source, open_source, read_image_file, warn_of_left_out
 

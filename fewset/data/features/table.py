@@ -6,12 +6,11 @@
 ``manifest.json``  class names, split and setup of each class, counts, source, digest, format version
 =================  ============================================================================
 
-The benchmark of Hariharan & Girshick (2017) has 1,300,000 rows of 2,048 numbers, 10.6 GB. So a table is
-written row after row (`write_features`), and only the rows that are asked for are ever in memory
-(`FeatureTable.read`). They are read, not mapped: the pages of a map that is walked through stay with the
-process for as long as the system has memory to spare, and then nobody can say what the process needs.
+The benchmark of Hariharan & Girshick (2017) has 1,300,000 rows of dimension 2,048: 10.6 GB. Therefore a table
+is written row after row (`write_features`), and only the requested rows are in memory (`FeatureTable.read`).
+They are read, not mapped, because the pages of a memory map that is read once stay with the process.
 
-Tables live in `home() / "features"`; `fewset.data.features.importer` makes them from HDF5 and NPZ files.
+Tables are in `home() / "features"`; `fewset.data.features.importer` makes them from HDF5 and NPZ files.
 """
 
 import os
@@ -31,9 +30,9 @@ from fewset.io.files import replacing_directory
 from fewset.io.reading import open_file
 
 ROLES = ("train", "test")
-"""Rows to learn from (the shots are drawn from them), and queries."""
+"""Training rows, from which the shots are drawn, and queries."""
 SETUPS = ("", "validation", "test")
-"""The benchmark has two halves of the classes: one to choose options on, one to publish. "" is neither."""
+"""The benchmark has half of the classes to choose options, and half for published results; "" is neither."""
 
 Split = Literal["seen", "unseen"]
 Setup = Literal["validation", "test"]
@@ -68,7 +67,7 @@ LAYOUT = Layout(
     kind="features",
 )
 table_path, list_features = LAYOUT.path, LAYOUT.names
-_CHUNK_NUMBERS = 2**21  # numbers read at once: 8 MB, which stays in the cache
+_CHUNK = 2**21  # values read at once: 8 MB, which stays in the cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,28 +78,28 @@ class FeatureTable:
     path: Path
     dim: int
     labels: Int64[np.ndarray, "rows"]
-    """The class of each row, a number into `class_names`."""
+    """The class of each row, an index into `class_names`."""
     roles: Int64[np.ndarray, "rows"]
-    """The role of each row, a number into `ROLES`."""
+    """The role of each row, an index into `ROLES`."""
     class_names: tuple[str, ...]
     unseen: Bool[np.ndarray, "classes"]
-    """Whether a class is unseen (novel: a few shots are given) or seen (base: all its training rows)."""
+    """Whether a class is unseen (novel, with a few shots) or seen (base, with all its training rows)."""
     setups: Int64[np.ndarray, "classes"]
-    """The half of the benchmark that a class belongs to, a number into `SETUPS`."""
+    """The half of the benchmark that a class belongs to, an index into `SETUPS`."""
     digest: str
     manifest: dict[str, Any]
     offset: int
-    """Where the first row begins in ``features.npy``."""
+    """The position of the first row in ``features.npy``."""
 
     def __repr__(self) -> str:
         unseen = int(self.unseen.sum())
         return (
-            f"FeatureTable({self.name!r}: {len(self.labels)} rows of {self.dim} numbers, "
+            f"FeatureTable({self.name!r}: {len(self.labels)} rows of dimension {self.dim}, "
             f"{len(self.unseen) - unseen} seen and {unseen} unseen classes)"
         )
 
     def classes(self, split: Split, setup: Setup | None = None) -> Int64[np.ndarray, " chosen"]:
-        """The classes that are seen or unseen; of one setup of the benchmark where it is given."""
+        """The seen or unseen classes, all of them or those of one setup of the benchmark."""
         refuse_unknown("class split", split, ("seen", "unseen"))
         chosen = self.unseen == (split == "unseen")
         if setup is not None:
@@ -120,7 +119,7 @@ class FeatureTable:
     def places(
         self, classes: Int[np.ndarray, " chosen"], rows: Int[np.ndarray, " n"]
     ) -> Int64[np.ndarray, " n"]:
-        """The place of each row's class among these classes."""
+        """The index of each row's class in `classes`."""
         places = np.full(len(self.class_names), -1)
         places[classes] = np.arange(len(classes))
         found: np.ndarray = places[self.labels[rows]]
@@ -142,10 +141,10 @@ class FeatureTable:
                     raise LAYOUT.damaged(
                         self.path, "features.npy was cut short while it was in use", self.manifest
                     )
-        strange = _not_finite(result)
-        if strange is not None:
+        wrong = _not_finite(result)
+        if wrong is not None:
             raise LAYOUT.damaged(
-                self.path, f"row {rows[strange]} of features.npy has NaN or infinite numbers", self.manifest
+                self.path, f"row {rows[wrong]} of features.npy has NaN or infinite values", self.manifest
             )
         return result
 
@@ -153,39 +152,39 @@ class FeatureTable:
         self, rows: Int[np.ndarray, " n"], chunk: int | None = None
     ) -> Iterator[tuple[Int[np.ndarray, " m"], Float32[np.ndarray, "m dim"]]]:
         """These rows with their features, at most `chunk` at a time (by default 8 MB)."""
-        chunk = chunk or max(1, _CHUNK_NUMBERS // self.dim)
+        chunk = chunk or max(1, _CHUNK // self.dim)
         for first in range(0, len(rows), chunk):
             part = rows[first : first + chunk]
             yield part, self.read(part)
 
     def draw(self, classes: Int[np.ndarray, " N"], shot: int, seed: int) -> Int64[np.ndarray, "N shot"]:
-        """Rows of `shot` training items of each class: a pure function of the table and the seed.
+        """`shot` training rows of each class: a pure function of the table and the seed.
 
-        Each row has its random place in its class, so fewer shots of one seed are the first of the more, and
-        what is drawn of a class does not depend on the other classes.
+        Each row has a random place in its class. So with one seed, one shot is the first of five shots, and
+        the rows of a class do not depend on the other classes.
         """
         order, place = random_order(self.labels, seed, self.rows(classes, "train"))
         counts = np.bincount(self.labels[order], minlength=len(self.class_names))[classes]
         if counts.min() < shot:
             worst = classes[counts.argmin()]
             raise UserError(
-                f"class {self.class_names[worst]!r} of {self.name!r} has {counts.min()} training rows, but "
-                f"{shot} shots were asked for; lower the shot"
+                f"class {self.class_names[worst]!r} of {self.name!r} has {counts.min()} training rows, "
+                f"expected {shot} or more; lower the shot"
             )
-        drawn = order[place < shot].reshape(-1, shot)  # by class, in the order of the class numbers
+        drawn = order[place < shot].reshape(-1, shot)  # sorted by class
         return drawn[np.argsort(np.argsort(classes))]
 
     def verify(self) -> None:
-        """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
+        """Read every byte and compare with the digest; opening trusts large files with an unchanged date."""
         LAYOUT.verify(self.path, self.manifest)
 
 
 def random_order(
     labels: Int[np.ndarray, "all"], seed: int, rows: Int[np.ndarray, " n"]
 ) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " n"]]:
-    """`rows` by class, at random within each class, and the place (0, 1, …) that each has in its class.
+    """The rows sorted by class, in random order within each class, and the place (0, 1, ...) of each there.
 
-    The order of two rows depends on the seed alone, not on which others are there.
+    The order of two rows depends on the seed alone, not on the other rows.
     """
     keys = np.random.Generator(np.random.PCG64(mix(seed))).random(len(labels))[rows]
     order = rows[np.lexsort((keys, labels[rows]))]
@@ -208,9 +207,9 @@ def write_features(
     command: str,
     made_from: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a table: `pieces` are its rows in order. It appears at `path` when all of them are written.
+    """Write a table whose rows are `pieces` in order. It appears at `path` when it is complete.
 
-    `made_from` has the digests of the weights and images that the features are from, where they are known.
+    `made_from` has the digests of the weights and images that made the features, if they are known.
     """
     LAYOUT.check_space(path, len(labels) * dim * 4)
     rows = np.empty(len(labels), dtype=[("label", "<i8"), ("role", "<i8")])
@@ -220,19 +219,16 @@ def write_features(
             np.lib.format.write_array_header_1_0(
                 file, {"descr": "<f4", "fortran_order": False, "shape": (len(labels), dim)}
             )
-            begin = file.tell()
+            written = 0
             for piece in pieces:
-                strange = _not_finite(piece)
-                if strange is not None:
-                    row = (file.tell() - begin) // (dim * 4) + strange
+                wrong = _not_finite(piece)
+                if wrong is not None:
                     raise UserError(
-                        f"the features of row {row} from {source} are NaN, infinite or too large for "
-                        "float32; make them anew, or leave it out"
+                        f"the features of row {written + wrong} from {source} are NaN, infinite or too large "
+                        "for float32; make them again, or leave the row out"
                     )
                 file.write(np.ascontiguousarray(piece, dtype="<f4").data)
-            written = (file.tell() - begin) // (dim * 4)
-            file.flush()
-            os.fsync(file.fileno())
+                written += len(piece)
         if written != len(labels):
             raise UserError(f"{source} gave {written} rows of features, expected {len(labels)}")
         np.save(directory / "rows.npy", rows)
@@ -249,8 +245,8 @@ def write_features(
                 split: {
                     "classes": int((unseen == flag).sum()),
                     **{
-                        role: int(((unseen[labels] == flag) & (roles == number)).sum())
-                        for number, role in enumerate(ROLES)
+                        role: int(((unseen[labels] == flag) & (roles == index)).sum())
+                        for index, role in enumerate(ROLES)
                     },
                 }
                 for split, flag in (("seen", False), ("unseen", True))
@@ -274,7 +270,7 @@ def _open(path: Path) -> FeatureTable:
             rows = read_array(file)
         offset = _check(path, manifest, rows)
     except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise LAYOUT.damaged(path, f"its arrays are not those of a table ({error})", manifest) from error
+        raise LAYOUT.damaged(path, f"its arrays do not fit its manifest ({error})", manifest) from error
     return FeatureTable(
         name=path.resolve().name,
         path=path,
@@ -291,7 +287,7 @@ def _open(path: Path) -> FeatureTable:
 
 
 def _check(path: Path, manifest: dict[str, Any], rows: np.ndarray) -> int:
-    """Refuse arrays that do not fit the manifest, or each other; returns where the first row begins."""
+    """Check that the arrays fit the manifest and each other; returns the position of the first row."""
     classes, dim = len(manifest["class_names"]), manifest["dim"]
     with open_file(path / "features.npy") as file:
         shape, by_column, dtype = read_header(file)
@@ -303,11 +299,11 @@ def _check(path: Path, manifest: dict[str, Any], rows: np.ndarray) -> int:
     for name, limit in (("label", classes), ("role", len(ROLES))):
         check_numbers(rows[name], limit, name)
     if not len(manifest["unseen"]) == len(manifest["setups"]) == classes:
-        raise ValueError(f"{classes} classes, but other numbers of splits and setups")
+        raise ValueError(f"{classes} classes, but another number of splits or setups")
     return offset
 
 
 def _not_finite(features: Float32[np.ndarray, "n dim"]) -> int | None:
-    """The first row with NaN or an infinite number, if there is one."""
+    """The first row with NaN or an infinite value, if there is one."""
     finite = np.isfinite(features).all(axis=1)
     return None if finite.all() else int(finite.argmin())

@@ -1,4 +1,4 @@
-"""An image set of any known layout becomes a store: every image is decoded once."""
+"""Import an image set of any known layout into the store: every image is decoded once."""
 
 import os
 import warnings
@@ -13,17 +13,17 @@ from jaxtyping import Int64, UInt8
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.core.progress import progress
-from fewset.core.randomness import check_seed
+from fewset.core.randomness import check_seed, mix
 from fewset.data.images.decoding import BadImage, decode
-from fewset.data.images.importers import IMPORTERS, Entry
+from fewset.data.images.importers import IMPORTERS, SHARES, Entry
 from fewset.data.images.sources import Source, open_source
-from fewset.data.images.splits import split_classes
 from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
 from fewset.data.manifest import Origin, import_command
 from fewset.io.paths import user_path
 
 _CHUNK = 32
 _LISTED = 10
+_WAY = 5  # the usual size of a task
 
 
 def import_set(
@@ -41,12 +41,12 @@ def import_set(
         kind: The layout of the source: `folder`, `csv`, or that of a well-known set.
         source: The directory or zip file.
         name: The name of the set; by default that of the source, without ".zip".
-        size: Stored pixels a side; by default those of the layout, mostly 92.
-        seed: Splits the classes into train, val and test where the source does not.
-        skip_bad: Leave out images that cannot be decoded and list them in the manifest. Without it they
+        size: Stored pixels a side; by default those of the layout, usually 92.
+        seed: The seed of the random split into train, val and test, for a source without splits.
+        skip_bad: Leave out images that cannot be decoded and list them in the manifest. Otherwise they
             stop the import.
         replace: Replace a set of that name that came from another source. One from the same source is
-            always made anew.
+            always replaced.
 
     Returns:
         The set, opened.
@@ -77,7 +77,7 @@ def import_set(
     path = set_path(name)
     origin = Origin.of(source, f"{kind} ")
     if not replace:
-        LAYOUT.refuse_other_source(path, origin)
+        LAYOUT.check_source(path, origin)
 
     with open_source(source) as opened:
         entries = _with_splits(importer.entries(opened), seed, importer.shares)
@@ -85,15 +85,13 @@ def import_set(
             raise UserError(f"there are no images in {source}")
         for entry in entries:
             if not entry.class_name:
-                raise UserError(
-                    f"{entry.file} in {source} has no class in the layout {kind}; move or remove it"
-                )
+                raise UserError(f"{entry.file} in {source} has no class in the layout {kind}; move it")
             if not entry.class_name.isprintable():  # names of folders may be any bytes
                 raise UserError(
                     f"the class {entry.class_name!r} of {one_line(entry.file)} has characters that cannot be "
                     "printed; rename it"
                 )
-        # By split, then class: each is one piece of the file. By code point: the same on every machine.
+        # By split, then class, so that each is one piece of the file; by code point, the same everywhere.
         entries.sort(key=lambda entry: (SPLITS.index(entry.split), entry.class_name, entry.file))
         class_names, labels = np.unique([entry.class_name for entry in entries], return_inverse=True)
         domain_names, domains = _optional([entry.domain for entry in entries])
@@ -124,6 +122,25 @@ def import_set(
     return open_set(path)
 
 
+def split_classes(
+    classes: int, seed: int = 0, shares: tuple[int, int, int] = SHARES
+) -> Int64[np.ndarray, " classes"]:
+    """A random split of each class, an index into `SPLITS`, in proportion to `shares`.
+
+    Val and test get at least five classes each, so that 5-way tasks can be drawn from them, or a third of
+    the classes if there are fewer than 15: 100 classes are split 64/16/20, 20 are split 10/5/5, 5 are
+    split 3/1/1. One or two classes are all for training. With few classes, evaluate a model that was
+    trained on another set on the split "all", which has every class.
+    """
+    least = min(_WAY, classes // 3)
+    val, test = (max(least, round(classes * share / sum(shares))) if share else 0 for share in shares[1:])
+    order = sorted(range(classes), key=lambda label: mix(seed, label))
+    splits = np.zeros(classes, dtype=np.int64)
+    splits[order[:val]] = 1
+    splits[order[val : val + test]] = 2
+    return splits
+
+
 def _with_splits(entries: Sequence[Entry], seed: int, shares: tuple[int, int, int]) -> list[Entry]:
     names = sorted({entry.class_name for entry in entries})
     splits = split_classes(len(names), seed, shares)
@@ -136,26 +153,26 @@ def _with_splits(entries: Sequence[Entry], seed: int, shares: tuple[int, int, in
             raise UserError(
                 f"the class {entry.class_name!r} is in two splits: {other.file} is for {other.split} and "
                 f"{entry.file} for {entry.split}, but a model is tested on classes it has not seen; put each "
-                "class into one split, or give the classes without splits and fewset splits them"
+                "class into one split, or import the classes without splits"
             )
     return entries
 
 
 def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray, " items"] | None]:
-    """Names, and a number into them for each item, or None for a source that has no such names."""
+    """The different names and the index of each item's name, or None if the source has no such names."""
     given = [value for value in values if value is not None]
     if len(given) < len(values):
         return [], None
-    names, numbers = np.unique(given, return_inverse=True)
-    return names.tolist(), numbers
+    names, indices = np.unique(given, return_inverse=True)
+    return names.tolist(), indices
 
 
 def _decode(
     source: Source, entries: Sequence[Entry], images: UInt8[np.ndarray, "items size size 3"]
 ) -> tuple[dict[int, str], list[int]]:
-    """Fill `images`; the rows of those that cannot be decoded, with path and reason, and the others' sizes.
+    """Fill `images`; return the rows that cannot be decoded, with path and reason, and the others' sizes.
 
-    Threads: Pillow decodes and resizes without Python's lock, and processes were no faster.
+    Threads decode, because Pillow releases Python's lock.
     """
     bad = {}
     sides = []
@@ -176,7 +193,7 @@ def _decode(
     chunks = [range(row, min(row + _CHUNK, len(entries))) for row in range(0, len(entries), _CHUNK)]
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        # What is wrong with an image is in the list; Pillow's remarks on the others would tear the bar apart.
+        # Pillow's warnings would break the progress bar; its errors are in the list.
         with (
             warnings.catch_warnings(action="ignore"),
             progress(f"decoding {source.path.name}", len(entries)) as advance,
@@ -193,5 +210,5 @@ def _bad_images(bad: dict[int, str], count: int) -> UserError:
     more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
     return UserError(
         f"{len(lines)} of {count} images cannot be decoded, and nothing was imported: "
-        f"{'; '.join(lines[:_LISTED] + more)}; mend or remove them, or leave them out with --skip-bad"
+        f"{'; '.join(lines[:_LISTED] + more)}; fix or remove them, or leave them out with --skip-bad"
     )

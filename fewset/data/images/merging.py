@@ -1,4 +1,4 @@
-"""Several image sets become one, to train on all of them together."""
+"""Merge several image sets into one, to train on all of them together."""
 
 import shlex
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _ROWS = 1024
 def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = False) -> ImageSet:
     """Make one image set of several. Tasks drawn from it have classes of all of them.
 
-    Every class stays in its split, and is called after its set: "cub: Indigo Bunting". Every set becomes a
-    domain of its name (a domain "Photo" of the set "sketchy" becomes "sketchy-Photo"), so that a model can be
+    Every class stays in its split, and its name begins with that of its set: "cub: Indigo Bunting". Every set
+    becomes a domain (a domain "Photo" of the set "sketchy" becomes "sketchy-Photo"), so that a model can be
     trained or scored on one of them.
 
     Args:
-        names: Two image sets or more, all stored with as many pixels a side.
+        names: Two image sets or more, all stored at the same size.
         name: The name of the new set; by default their names, joined by "-".
-        replace: Replace a set of that name that came from something else.
+        replace: Replace a set of that name that came from another source.
 
     Returns:
         The new set, opened.
@@ -39,7 +39,7 @@ def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = Fa
     path = set_path(name)
     origin = Origin(f"merge {' '.join(called)}", sha256_of("merge " + " ".join(each.digest for each in sets)))
     if not replace:
-        LAYOUT.refuse_other_source(path, origin)
+        LAYOUT.check_source(path, origin)
 
     starts = np.cumsum([0, *(len(images.labels) for images in sets)])
     classes = np.cumsum([0, *(len(images.class_names) for images in sets)])
@@ -71,43 +71,40 @@ def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = Fa
 
 
 def _check(sets: Sequence[ImageSet], name: str) -> None:
-    called = [images.name for images in sets]
+    names = [images.name for images in sets]
     if len(sets) < 2:
         raise UserError("a set by itself cannot be merged; name two sets or more")
-    for each in called:
-        if called.count(each) > 1:
-            raise UserError(f"the set {each!r} is named twice; name each set once")
-    if name in (*called, *LAYOUT.generated):
+    if len(set(names)) < len(names):
+        raise UserError(f"a set is named twice among {', '.join(names)}; name each set once")
+    if name in (*names, *LAYOUT.generated):
         raise UserError(f"the name {name!r} is that of another set; choose another one with --name")
     for images in sets:
         if images.size != sets[0].size:
             raise UserError(
-                f"{called[0]!r} is stored at {sets[0].size} px a side and {images.name!r} at {images.size}; "
+                f"{names[0]!r} is stored at {sets[0].size} px a side and {images.name!r} at {images.size}; "
                 "import one of them again with the --size of the other"
             )
 
 
 def _domains(sets: Sequence[ImageSet]) -> tuple[list[str], Int64[np.ndarray, " items"]]:
-    """The names of all domains, and that of each item: its set, or a domain of its set."""
+    """The names of all domains, and the index of each item's: its set, or a domain of its set."""
     names: list[str] = []
-    numbers = []
+    indices = []
     for images in sets:
-        if images.domains is None:
-            numbers.append(np.full(len(images.labels), len(names)))
-            names.append(images.name)
-        else:
-            numbers.append(images.domains + len(names))
-            names += [f"{images.name}-{domain}" for domain in images.domain_names]
-    for each in names:
-        if names.count(each) > 1:
-            raise UserError(f"two domains would be called {each!r}; import one of the sets by another --name")
-    return names, np.concatenate(numbers)
+        own = np.zeros(len(images.labels), dtype=np.int64) if images.domains is None else images.domains
+        indices.append(own + len(names))
+        names += [f"{images.name}-{domain}" for domain in images.domain_names] or [images.name]
+    if len(set(names)) < len(names):
+        raise UserError(
+            f"two domains would have one name among {', '.join(names)}; import a set by another --name"
+        )
+    return names, np.concatenate(indices)
 
 
 def _origins(
     sets: Sequence[ImageSet], starts: Int64[np.ndarray, " sets"]
 ) -> Int64[np.ndarray, " items"] | None:
-    """What each item was made from, where some are made from the same: else itself."""
+    """The origin of each item, by default the item itself; None if no set has origins."""
     if all(images.origins is None for images in sets):
         return None
     own = (np.arange(len(images.labels)) if images.origins is None else images.origins for images in sets)

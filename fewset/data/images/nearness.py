@@ -1,14 +1,12 @@
-"""Which classes of a set are near each other: what tasks of related classes are drawn by.
+"""Which classes of a set are near each other, for tasks of related classes.
 
 Nearness never comes from a model that is scored on it. It comes from groups of classes (a hierarchy), from
-the class means of a frozen encoder, or from both: then the classes of a class's own group are the nearest, in
-the order of their means, and all others come behind them. It lies beside the set, in `nearness.json`, with
-the digest of the set that it was made for.
+the class means of a frozen encoder, or from both. With both, the classes of the same group come first, in
+the order of their means, and all others follow. The file `nearness.json` beside the set holds it, with the
+digest of that set.
 """
 
-import csv
 import hashlib
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +25,17 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Nearness:
-    """For each class the others, by their numbers, nearest first; unrelated classes are missing."""
+    """For each class the indices of the others, nearest first; unrelated classes are missing."""
 
     set_digest: str
     source: str
-    """What it comes from, in words."""
+    """A description of the groups or the encoder."""
     nearest: tuple[tuple[int, ...], ...]
     format: int = _FORMAT
 
     @property
     def table(self) -> Int[np.ndarray, "classes others"]:
-        """With -1 where a class has fewer others than another."""
+        """One row a class, padded with -1."""
         table = np.full((len(self.nearest), max(map(len, self.nearest), default=0)), -1, dtype=np.int64)
         for row, others in zip(table, self.nearest, strict=True):
             row[: len(others)] = others
@@ -45,30 +43,30 @@ class Nearness:
 
     @property
     def digest(self) -> str:
-        """Tells this nearness from any other."""
+        """Identifies this nearness in results."""
         return hashlib.sha256(json.dumps([self.set_digest, self.nearest]).encode()).hexdigest()
 
 
 def nearest_classes(
     groups: list[str] | None, means: Float[np.ndarray, "classes D"] | None
 ) -> tuple[tuple[int, ...], ...]:
-    """The others of each class, nearest first: those of its group, then, where there are means, all others.
+    """The others of each class, nearest first: those of its group, then, if there are means, all others.
 
     Means are compared by the cosine of their differences from the mean of all classes. Without means, classes
-    of one group are in the order of their numbers, and the others are not related.
+    of one group are in the order of their indices, and classes of other groups are not related. At least one
+    of the two arguments is given.
     """
-    assert groups is not None or means is not None
-    count = len(groups) if groups is not None else len(means)  # type: ignore[arg-type]
+    count = len(means if groups is None else groups)  # type: ignore[arg-type]
     distance = np.zeros((count, count))
     if means is not None:
         directions = _unit(_unit(means) - _unit(means).mean(axis=0))
         distance = 1 - directions @ directions.T
-    names = np.asarray(groups if groups is not None else [""] * count)
+    names = np.asarray([""] * count if groups is None else groups)
     other = names[:, None] != names[None]
     nearest = []
-    for number in range(count):
-        order = np.lexsort((distance[number], other[number])).tolist()
-        related = [one for one in order if one != number and (means is not None or not other[number, one])]
+    for label in range(count):
+        order = np.lexsort((distance[label], other[label])).tolist()
+        related = [each for each in order if each != label and (means is not None or not other[label, each])]
         nearest.append(tuple(related))
     return tuple(nearest)
 
@@ -80,7 +78,7 @@ def _unit(rows: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n D"]:
 
 
 def groups_by_name(class_names: tuple[str, ...]) -> list[str]:
-    """The last word of each name, as in CUB: "001.Black_footed_Albatross" is an albatross.
+    """The last word of each name, which on CUB is the kind of bird.
 
     >>> groups_by_name(("001.Black_footed_Albatross", "oak tree"))
     ['Albatross', 'tree']
@@ -88,28 +86,13 @@ def groups_by_name(class_names: tuple[str, ...]) -> list[str]:
     return [name.replace("_", " ").split()[-1] for name in class_names]
 
 
-def groups_in_csv(path: Path, class_names: tuple[str, ...]) -> list[str]:
-    """The group of each class from a table with the columns `class` and `group`."""
-    try:
-        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read as a CSV table ({error})") from error
-    if not rows or not {"class", "group"} <= rows[0].keys():
-        raise UserError(f"{path} has no columns `class` and `group` in its first line; add them")
-    groups = {row["class"]: row["group"] or "" for row in rows}
-    for name in class_names:
-        if not groups.get(name):
-            raise UserError(f"{path} has no group for the class {name!r}; add a line for it")
-    return [groups[name] for name in class_names]
-
-
 def write_nearness(nearness: Nearness, directory: Path) -> None:
-    """Write it beside a set."""
+    """Write `nearness.json` in the directory of a set."""
     write_text(directory / FILE, json.dumps(vars(nearness)) + "\n")
 
 
 def read_nearness(directory: Path, manifest: dict[str, Any]) -> Nearness | None:
-    """What lies beside a set; None where nothing does."""
+    """The nearness in the directory of a set, or None."""
     file = directory / FILE
 
     def broken(what: str) -> UserError:

@@ -1,4 +1,4 @@
-"""Files of a directory, or of a zip file as it is, listed and read in the same way."""
+"""Files of a directory or of a zip file, listed and read in the same way."""
 
 import os
 import warnings
@@ -7,51 +7,76 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from fewset.core.errors import UserError
-from fewset.core.names import one_line
+from fewset.core.names import one_line, shortened
 from fewset.data.images.decoding import SUFFIXES, is_image
 from fewset.io.os_errors import as_user_error
+from fewset.io.pickles import read_pickle
 from fewset.io.reading import open_file, read_bytes
 from fewset.io.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
 _LARGEST = 2**28
-_LOOKED_AT, _BEGINNING = 1000, 16  # files without the name of an image, and bytes of each
+_INSPECTED, _BEGINNING = 1000, 16  # files without the suffix of an image, and bytes of each
 _NAMED = 5
-_UNNAMED = f"an image, but its name does not end in {', '.join(SUFFIXES)}"
+_NO_SUFFIX = f"an image, but its name does not end in {', '.join(SUFFIXES)}"
 
 
 @dataclass(frozen=True)
 class Source:
     path: Path
     files: list[str]
-    """Sorted, relative to the source, with '/'; without hidden files and those that macOS adds to zips."""
+    """Sorted, relative to the source, with '/'; without hidden files and the additions of macOS."""
     read: Callable[[str], bytes]
-    """The bytes of a file, or `OSError` whatever is wrong; may be called from several threads at once."""
+    """Returns the bytes of a file, or raises `OSError`; threads may call it at the same time."""
     open: Callable[[str], AbstractContextManager[IO[bytes]]]
-    """A file of any size, to be read piece by piece."""
+    """Opens a file of any size."""
     outside: tuple[str, ...] = ()
-    """What is not among the files since it leads out of a zip file, a line each."""
+    """Members of a zip file whose paths lead out of it, one line each with the reason."""
+
+    @contextmanager
+    def parsed(self, file: str) -> Iterator[IO[bytes]]:
+        """An opened file; any error of a parser in the block becomes a `UserError` about the file."""
+        try:
+            with self.open(file) as opened:
+                yield opened
+        except UserError:
+            raise
+        except Exception as error:  # a damaged file makes parsers raise almost anything
+            reason = shortened(one_line(f"{type(error).__name__}: {error}"))
+            raise UserError(
+                f"{file} in {self.path} is damaged or does not have the expected content ({reason})"
+            ) from error
+
+    @contextmanager
+    def unpickled(self, file: str) -> Iterator[Any]:
+        """The content of a pickle file; any error in the block becomes a `UserError` about the file."""
+        with self.parsed(file) as opened:
+            yield read_pickle(opened, f"{file} in {self.path}")
 
     def lines(self, file: str) -> list[str]:
         """The lines of a text file, without the empty ones."""
-        try:
-            text = self.read(file).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{file} in {self.path} cannot be read: {error}") from error
+        text = self.content(file).decode("utf-8", errors="replace")
         return [line.strip() for line in text.splitlines() if line.strip()]
 
+    def content(self, file: str) -> bytes:
+        """The bytes of a file, or a `UserError`."""
+        try:
+            return self.read(file)
+        except OSError as error:
+            raise UserError(f"{file} in {self.path} cannot be read: {error}") from error
+
     def images(self) -> list[str]:
-        """The files that are images by their names."""
+        """The files whose names end like those of images."""
         return [file for file in self.files if file.lower().endswith(SUFFIXES)]
 
     def left_out(self) -> list[str]:
-        """What an import by names leaves out though it is an image, a line each that says why."""
+        """Skipped images, one line each with the reason."""
         others = [file for file in self.files if not file.lower().endswith(SUFFIXES)]
-        found = [file for file in others[:_LOOKED_AT] if self._looks_like_an_image(file)]
-        return [*self.outside, *(f"{one_line(file)}: {_UNNAMED}" for file in found)]
+        found = [file for file in others[:_INSPECTED] if self._looks_like_an_image(file)]
+        return [*self.outside, *(f"{one_line(file)}: {_NO_SUFFIX}" for file in found)]
 
     def _looks_like_an_image(self, file: str) -> bool:
         try:
@@ -61,12 +86,12 @@ class Source:
             return False
 
     def folder_of(self, *files: str) -> PurePosixPath | None:
-        """The first folder in which all these files lie, each a path from there; None where there is none."""
-        there = set(self.files)
+        """The first folder that has all these files (paths relative to it), or None."""
+        existing = set(self.files)
         for file in self.files:
             if f"/{file}".endswith(f"/{files[0]}"):
                 folder = PurePosixPath(file.removesuffix(files[0]))
-                if all(str(folder / name) in there for name in files):
+                if all(str(folder / name) in existing for name in files):
                     return folder
         return None
 
@@ -87,7 +112,7 @@ def open_source(path: Path) -> Iterator[Source]:
 
 
 def warn_of_left_out(source: Source) -> None:
-    """Tell how many images are left out, and name the first of them."""
+    """Warn of images that are left out, with the names of the first ones."""
     lines = source.left_out()
     if lines:
         more = "; …" if len(lines) > _NAMED else ""
@@ -106,32 +131,22 @@ def _directory(path: Path) -> Source:
 def _walk(path: Path) -> Iterator[tuple[str, str]]:
     """The folder and the name of every file.
 
-    Links are followed, since a set is often a folder of links to the classes of a larger one; but none leads
-    to a folder that it lies in, or that another link has led to, so that links in a circle have an end.
+    Links are followed, since a set is often a folder of links to the classes of a larger one. A link to a
+    folder that contains it, or that another link leads to, is skipped, so that circles of links end.
     A folder that cannot be read is an error: otherwise a class would be missing.
     """
 
     def fail(error: OSError) -> None:
         raise as_user_error(error) or error
 
-    def identity(folder: str) -> tuple[int, int]:
-        status = os.stat(folder)  # noqa: PTH116 - os.walk has strings
-        return status.st_dev, status.st_ino
-
-    linked: set[tuple[int, int]] = set()
-    chains = {str(path): frozenset({identity(str(path))})}  # of each folder to come, itself and those above
+    targets: set[Path] = set()
     for folder, folders, names in os.walk(path, followlinks=True, onerror=fail):
-        chain = chains.pop(folder)
         folders[:] = [name for name in folders if not _is_hidden(name)]
-        for name in sorted(folders):
-            inside = os.path.join(folder, name)  # noqa: PTH118
-            itself = identity(inside)
-            if os.path.islink(inside):  # noqa: PTH114
-                if itself in linked or itself in chain:
-                    folders.remove(name)
-                    continue
-                linked.add(itself)
-            chains[inside] = chain | {itself}
+        for link in filter(Path.is_symlink, [Path(folder, name) for name in sorted(folders)]):
+            target = link.resolve()
+            if target in targets or link.parent.resolve().is_relative_to(target):
+                folders.remove(link.name)
+            targets.add(target)
         yield from ((folder, name) for name in names)
 
 
@@ -156,5 +171,5 @@ def _is_hidden(name: str) -> bool:
 
 
 def read_image_file(path: Path) -> bytes:
-    """The bytes of a file, unless it is no regular file or too large for an image: then an `OSError`."""
+    """The bytes of a file; an `OSError` if it is not a regular file or too large for an image."""
     return read_bytes(path, _LARGEST)

@@ -2,13 +2,13 @@
 
 =================  ============================================================================
 ``images.npy``     uint8 (items, size, size, 3), opened as a memory map
-``items.npy``      one row an item: label, split and, where the set has them, domain and origin
+``items.npy``      one row an item: label, split and, if the set has them, domain and origin
 ``manifest.json``  counts, class names, source, digest, format version
-``nearness.json``  which classes are near each other, where that was found out (`fewset data relate`)
+``nearness.json``  optional: which classes are near each other (`fewset data relate`)
 =================  ============================================================================
 
-A set is written as a whole or not at all (`write_store`) and opened read-only (`open_set`). Sets live in
-`home() / "sets"`. The digest depends on the content alone, not on the name, place or time.
+A set is written completely or not at all (`write_store`) and opened read-only (`open_set`). Sets are in
+`home() / "sets"`. The digest depends on the content alone, not on the name, path or time.
 """
 
 import os
@@ -85,16 +85,16 @@ class ImageSet:
     path: Path
     images: UInt8[np.ndarray, "items size size 3"]
     labels: Int64[np.ndarray, " items"]
-    """The class of each item, a number into `class_names`."""
+    """The class of each item, an index into `class_names`."""
     class_names: tuple[str, ...]
     splits: Int64[np.ndarray, " items"]
-    """The split of each item, a number into `SPLITS`."""
+    """The split of each item, an index into `SPLITS`."""
     domains: Int64[np.ndarray, " items"] | None
-    """The domain of each item, a number into `domain_names`."""
+    """The domain of each item, an index into `domain_names`."""
     domain_names: tuple[str, ...]
     origins: Int64[np.ndarray, " items"] | None
-    """Items of two domains with the same origin (a photo, the sketches traced from it) must never be in one
-    task. Within a domain they may: five sketches of one photo are as many items."""
+    """Items of two domains with the same origin (a photo and the sketches traced from it) must never be in
+    one task. Items of one domain may."""
     digest: str
     manifest: dict[str, Any]
     nearness: Nearness | None = None
@@ -109,7 +109,7 @@ class ImageSet:
         return int(self.images.shape[1])
 
     def select(self, split: str, domain: str | None = None) -> Items:
-        """The items of a split ("all" for every split), and of one domain where it is given."""
+        """The items of a split, or of "all" splits, in all domains or in one."""
         refuse_unknown(f"split of {self.name!r}:", split, (*SPLITS, "all"))
         if domain is not None:
             refuse_unknown(f"domain of {self.name!r}:", domain, self.domain_names)
@@ -123,28 +123,28 @@ class ImageSet:
             where = f"the split {split!r} of {self.name!r}" + (f" in the domain {domain!r}" if domain else "")
             raise UserError(f"{where} has no items; its splits: {self._counts()}; import more classes")
         if domain is not None or self.origins is None or self.domains is None:
-            # Origins tie items of different domains together; within one domain they forbid nothing.
+            # Origins only separate items of different domains.
             return Items(rows, self.labels[rows], self.class_names, nearest=self.nearest)
         marks = self.origins[rows], self.domains[rows]
         return Items(rows, self.labels[rows], self.class_names, *marks, nearest=self.nearest)
 
     @property
     def nearest(self) -> Int64[np.ndarray, "classes others"] | None:
-        """The other classes of each class, nearest first, where that is known (`fewset data relate`)."""
+        """The other classes of each class, nearest first, if `fewset data relate` has computed them."""
         return None if self.nearness is None else self.nearness.table
 
     def _counts(self) -> str:
         return ", ".join(f"{split} {counts['items']}" for split, counts in self.manifest["counts"].items())
 
     def verify(self) -> None:
-        """Read every byte and compare with the digest; opening trusts a file of the right size and date."""
+        """Read every byte and compare with the digest; opening trusts large files with an unchanged date."""
         LAYOUT.verify(self.path, self.manifest)
 
 
 def open_set(name: str | Path) -> ImageSet:
-    """Open an image set for reading. Its images stay on disk until they are looked at.
+    """Open an image set for reading. Its images are a memory map.
 
-    The sets `families` and `strokes` need no import: they are made by code when they are first opened.
+    The sets `families` and `strokes` need no import: code generates them when they are first opened.
 
     Args:
         name: The name of an imported set, or the path of its directory (anything with a path separator).
@@ -154,7 +154,7 @@ def open_set(name: str | Path) -> ImageSet:
 
     Raises:
         ValueError: There is no such set, or its files are truncated, edited or of an older version. The
-            error has the command that makes it anew.
+            error has the command that imports it again.
 
     Example:
         >>> import fewset
@@ -177,7 +177,7 @@ def open_set(name: str | Path) -> ImageSet:
 
 
 def _generate(path: Path) -> None:
-    """Make a generated set, unless another process does: then wait for it."""
+    """Generate a set, or wait until another process has generated it."""
     from fewset.data.images import families, strokes
 
     write = {"families": families.write_families, "strokes": strokes.write_strokes}[path.name]
@@ -191,13 +191,13 @@ class Draft:
     """A set that is being written."""
 
     images: UInt8[np.memmap, "items size size 3"]
-    """To be filled, in any order, by any number of threads."""
+    """To be filled, in any order, also by several threads."""
     skipped: dict[int, str] = field(default_factory=dict)
-    """Rows to leave out of the finished set, each with a line for the manifest that says which and why."""
+    """Rows to leave out of the finished set, each with a line for the manifest: which image, and why."""
     left_out: list[str] = field(default_factory=list)
-    """What is in the source and never had a row, a line each for the manifest."""
+    """Images of the source that have no row, one line each for the manifest."""
     source_size: dict[str, int] | None = None
-    """For the manifest: pixels of the shorter side of the source images, the `smallest` and the `median`."""
+    """For the manifest: the `smallest` and the `median` shorter side of the source images, in pixels."""
 
 
 @contextmanager
@@ -216,14 +216,13 @@ def write_store(
     source_key: str = "",
     command: str | None = None,
 ) -> Iterator[Draft]:
-    """Write a set: fill `images` of what this yields; the set appears at `path` when the block ends.
+    """Write a set: the block fills `images` of the draft, and the set appears at `path` when it ends.
 
-    Nothing is left behind when the block ends with an error. `source` says where the images come from,
-    `source_key` tells that from other sources, `command` is the command line that makes the set again, for a
-    set that is not generated at first use. `groups` has the group of each class, where it has one: classes of
-    a group are near each other.
+    An error in the block leaves nothing behind. `source` and `source_key` are those of `Origin`; `command`
+    imports the set again. `groups` has the group of each class: classes of one group are near each other.
     """
-    _check_domains(domain_names)
+    for name in domain_names:
+        plain_name(name, "the domain")  # files of results are named after it
     columns = {"label": labels, "split": splits, "domain": domains, "origin": origins}
     given = {name: column for name, column in columns.items() if column is not None}
     items = np.empty(len(labels), dtype=[(name, "<i8") for name in given])
@@ -242,7 +241,7 @@ def write_store(
             groups = groups and [groups[label] for label in used]
             draft.images = _keep(draft.images, kept)
         if not len(items):
-            raise UserError(f"no image is left for the set {path.name!r}; look at the source: {source}")
+            raise UserError(f"no image is left for the set {path.name!r}; check the source: {source}")
         draft.images.flush()
         np.save(directory / "items.npy", items)
 
@@ -257,10 +256,10 @@ def write_store(
             "items": len(items),
             "counts": {
                 split: {
-                    "items": int((items["split"] == number).sum()),
-                    "classes": len(np.unique(items["label"][items["split"] == number])),
+                    "items": int((items["split"] == index).sum()),
+                    "classes": len(np.unique(items["label"][items["split"] == index])),
                 }
-                for number, split in enumerate(SPLITS)
+                for index, split in enumerate(SPLITS)
             },
             "class_names": list(class_names),
             "domain_names": list(domain_names),
@@ -270,19 +269,14 @@ def write_store(
             write_nearness(Nearness(digest, "its own groups", nearest_classes(list(groups), None)), directory)
 
 
-def _check_domains(names: Sequence[str]) -> None:
-    """Files of results are named after domains."""
-    for name in names:
-        plain_name(name, "the domain")
-
-
 def _open(path: Path) -> ImageSet:
     manifest = LAYOUT.read(path)
     try:
         columns, images = _arrays(path, manifest)
-        _check_domains(manifest["domain_names"])
+        for domain in manifest["domain_names"]:
+            plain_name(domain, "the domain")
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise LAYOUT.damaged(path, f"its arrays are not those of an image set ({error})", manifest) from error
+        raise LAYOUT.damaged(path, f"its arrays do not fit its manifest ({error})", manifest) from error
     return ImageSet(
         name=path.resolve().name,
         path=path,
@@ -300,7 +294,7 @@ def _open(path: Path) -> ImageSet:
 
 
 def _arrays(path: Path, manifest: dict[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The columns of the items and the images, once it is sure that they fit the manifest."""
+    """The columns of the items, and the images, checked against the manifest."""
     with open_file(path / "items.npy") as file:
         items = read_array(file)
     columns = {name: np.ascontiguousarray(items[name]) for name in items.dtype.names or ()}
@@ -320,10 +314,7 @@ def _arrays(path: Path, manifest: dict[str, Any]) -> tuple[dict[str, np.ndarray]
 
 
 def _create(path: Path, items: int, size: int) -> UInt8[np.memmap, "items size size 3"]:
-    """An array in a file whose every byte has its place on the disk.
-
-    A full disk under a memory map would end the process without a word (SIGBUS).
-    """
+    """A memory map whose space on the disk is allocated: a full disk would end the process by SIGBUS."""
     images: np.memmap = np.lib.format.open_memmap(
         path, mode="w+", dtype=np.uint8, shape=(items, size, size, 3)
     )
@@ -336,17 +327,14 @@ def _create(path: Path, items: int, size: int) -> UInt8[np.memmap, "items size s
 def _keep(
     images: UInt8[np.memmap, "items size size 3"], kept: Int64[np.ndarray, " kept"]
 ) -> UInt8[np.memmap, "kept size size 3"]:
-    """Only the rows `kept` (in order), moved up within the file: there may be no room for a second one."""
+    """Move the rows `kept` (in order) up within the file, since the disk may have no space for a copy."""
     for first in range(0, len(kept), _ROWS):
         rows = kept[first : first + _ROWS]
         images[first : first + len(rows)] = images[rows]
     images.flush()
-    path = Path(str(images.filename))
-    shape = (len(kept), *images.shape[1:])
+    path, shape = Path(str(images.filename)), (len(kept), *images.shape[1:])
     with path.open("r+b") as file:
+        # NumPy pads the header so that its length does not depend on the number of rows.
         np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        if file.tell() != images.offset:
-            raise AssertionError("NumPy leaves room for the number of rows in the header")
         file.truncate(images.offset + int(np.prod(shape)))
-    result: np.memmap = np.lib.format.open_memmap(path, mode="r+")
-    return result
+    return np.lib.format.open_memmap(path, mode="r+")

@@ -10,7 +10,6 @@ import pytest
 
 from fewset.core.errors import UserError
 from fewset.data.features import importer as feature_import
-from fewset.data.features.array_files import open_arrays
 from fewset.data.features.importer import import_features
 from fewset.data.features.table import (
     ROLES,
@@ -20,6 +19,7 @@ from fewset.data.features.table import (
     open_features,
 )
 from fewset.data.manifest import home
+from fewset.io.array_files import open_arrays
 from tests.helpers.feature_files import (
     CLASSES,
     DIM,
@@ -42,7 +42,7 @@ def save(request: pytest.FixtureRequest) -> Save:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eleven rows at a time: every import here takes several pieces, the last of them smaller."""
-    monkeypatch.setattr(feature_import, "_PIECE_NUMBERS", 11 * DIM)
+    monkeypatch.setattr(feature_import, "_PIECE", 11 * DIM)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_what_was_written_is_read(save: Save, tmp_path: Path) -> None:
     assert table.unseen.tolist() == UNSEEN
     assert [SETUPS[setup] for setup in table.setups] == [""] * CLASSES
     assert table.class_names == ("0", "1", "2", "3", "4")
-    assert repr(table) == "FeatureTable('birds': 61 rows of 7 numbers, 2 seen and 3 unseen classes)"
+    assert repr(table) == "FeatureTable('birds': 61 rows of dimension 7, 2 seen and 3 unseen classes)"
     assert list_features() == ["birds"]
     table.verify()
     np.testing.assert_array_equal(np.load(table.path / "features.npy"), content["features"])
@@ -125,7 +125,7 @@ def test_the_benchmark_layout_needs_each_class_in_one_list(tmp_path: Path) -> No
 def test_a_directory_needs_its_files(tmp_path: Path) -> None:
     benchmark_layout(tmp_path / "one")
     (tmp_path / "one" / "val.hdf5").unlink()
-    with pytest.raises(UserError, match=r"0 files of features called val or test"):
+    with pytest.raises(UserError, match="0 files of features called val"):
         import_features(tmp_path / "one")
     benchmark_layout(tmp_path / "two")
     (tmp_path / "two" / "label_idx.json").unlink()
@@ -133,23 +133,13 @@ def test_a_directory_needs_its_files(tmp_path: Path) -> None:
         import_features(tmp_path / "two")
     benchmark_layout(tmp_path / "three")
     save_hdf5(tmp_path / "three" / "val", {"features": np.ones((3, DIM + 1)), "labels": [0, 1, 2]})
-    with pytest.raises(UserError, match=r"train.hdf5 and val.hdf5 have 7 and 8 numbers a row"):
+    with pytest.raises(UserError, match="dimensions 7 and 8"):
         import_features(tmp_path / "three")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"class_split": None, "split": np.where(np.array(UNSEEN)[arrays()["labels"]], "novel", "base")},
-        {"class_split": np.array(UNSEEN)},
-        {"class_split": np.array(UNSEEN).astype(np.uint8)},
-        {"class_split": None, "base_classes": [2, 0], "novel_classes": [4, 1, 3]},
-    ],
-    ids=["rows", "bool", "numbers", "lists"],
-)
-def test_ways_to_say_which_classes_are_unseen(save: Save, tmp_path: Path, changes: dict[str, Any]) -> None:
-    table = import_features(save(tmp_path / "birds", arrays(**changes)))
-    assert table.unseen.tolist() == UNSEEN
+def test_lists_of_seen_and_unseen_classes(save: Save, tmp_path: Path) -> None:
+    lists = {"class_split": None, "base_classes": [2, 0], "novel_classes": [4, 1, 3]}
+    assert import_features(save(tmp_path / "birds", arrays(**lists))).unseen.tolist() == UNSEEN
 
 
 def test_labels_may_be_text(save: Save, tmp_path: Path) -> None:
@@ -229,27 +219,27 @@ def _forbid_features(read: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"features": None}, r"has no array 'features' \(or all_feats, all_features\); it has: class_split,"),
-        ({"labels": None}, r"has no array 'labels'"),
-        ({"class_split": None}, r"none of 'split', 'class_split' and 'base_classes'"),
-        ({"features": np.ones(ROWS)}, r"'features' is of shape \(61,\)"),
-        ({"features": np.full((ROWS, DIM), "a")}, r"'features' is of shape"),
-        ({"labels": np.zeros(ROWS - 1, dtype=int)}, r"'labels' is of shape \(60,\), expected one label"),
-        ({"labels": np.zeros(ROWS)}, r"'labels' is of type float64, expected whole numbers or text"),
-        ({"labels": np.int64(3)}, r"'labels' is of shape \(\)"),
-        ({"class_split": ["seen"] * 4}, r"'class_split' is of shape \(4,\), expected 5 values"),
-        ({"class_split": ["seen", "hidden"] + ["seen"] * 3}, r"'class_split' holds 'hidden', expected one"),
-        ({"class_split": None, "split": ["seen", "novel"] * 30 + ["seen"]}, r"'split' gives class '0' as"),
-        ({"role": ["train"] * 60}, r"'role' is of shape \(60,\), expected 61 values"),
-        ({"role": ["training"] * 61}, r"'role' holds 'training', expected one of train"),
-        ({"role": np.zeros((ROWS, 2))}, r"'role' is of shape \(61, 2\), expected a list"),
-        ({"role": np.zeros(ROWS, dtype=[("a", "f4")])}, r"'role' is of type \[.*\], expected numbers"),
-        ({"count": [62]}, r"'count' is \[62\] of type int64, expected 1 to 61"),
-        ({"count": ["=1+1"]}, r"'count' is \['=1\+1'\] of type <U4, expected 1 to 61"),
-        ({"count": np.zeros(0, dtype=int)}, r"'count' is \[\] of type int64, expected 1 to 61"),
-        ({"class_names": ["a", "b", "c"]}, r"'class_names' has 3 names, but the labels go from 0 to 4"),
+        ({"features": None}, "has no array 'features' or 'all_feats'; it has: class_split,"),
+        ({"labels": None}, "has no array 'labels'"),
+        ({"class_split": None}, "neither 'class_split' nor"),
+        ({"features": np.ones(ROWS)}, r"'features' has shape \(61,\)"),
+        ({"features": np.full((ROWS, DIM), "a")}, "'features' has shape"),
+        ({"labels": np.zeros(ROWS - 1, dtype=int)}, r"'labels' has shape \(60,\)"),
+        ({"labels": np.zeros(ROWS)}, "type float64"),
+        ({"labels": np.int64(3)}, r"'labels' has shape \(\)"),
+        ({"class_split": ["seen"] * 4}, r"'class_split' has shape \(4,\), expected 5"),
+        ({"class_split": ["seen", "hidden"] + ["seen"] * 3}, "'class_split' holds 'hidden'"),
+        ({"class_split": np.array(UNSEEN)}, "'class_split' holds 'False'"),
+        ({"role": ["train"] * 60}, r"'role' has shape \(60,\), expected 61"),
+        ({"role": ["training"] * 61}, "'role' holds 'training', expected train or test"),
+        ({"role": np.zeros((ROWS, 2))}, r"'role' has shape \(61, 2\)"),
+        ({"role": np.zeros(ROWS, dtype=[("a", "f4")])}, "'role' has"),
+        ({"count": [62]}, "'count' is 62, expected 1 to 61"),
+        ({"count": ["=1+1"]}, "'count' is =1"),
+        ({"count": np.zeros(0, dtype=int)}, "'count' has shape"),
+        ({"class_names": ["a", "b", "c"]}, "'class_names' has 3 names, but the labels go from 0 to 4"),
     ],
-)  # fmt: skip
+)
 def test_bad_arrays_are_named(save: Save, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         import_features(save(tmp_path / "birds", arrays(**changes)))
@@ -265,18 +255,16 @@ def test_what_is_no_number_is_named_by_its_row(save: Save, tmp_path: Path, value
     assert list((home() / "features").iterdir()) == []
 
 
-def test_a_pickle_is_not_run(tmp_path: Path) -> None:
-    path = save_npz(tmp_path / "birds", arrays(labels=np.array([object()] * ROWS)))
-    with pytest.raises(UserError, match=r"'labels' cannot be read .*type object"):
-        import_features(path)
-
-
-def test_columns_first_cannot_be_streamed(tmp_path: Path) -> None:
-    features = np.asfortranarray(arrays()["features"])
-    with pytest.raises(
-        UserError, match=r"'features' is stored column by column; save numpy.ascontiguousarray"
-    ):
-        import_features(save_npz(tmp_path / "birds", arrays(features=features)))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": np.array([object()] * ROWS)}, "'labels' cannot be read .*type object"),  # a pickle
+        ({"features": np.asfortranarray(arrays()["features"])}, "column by column"),
+    ],
+)
+def test_npz_files_that_are_not_read(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        import_features(save_npz(tmp_path / "birds", arrays(**changes)))
 
 
 def test_a_truncated_file_is_refused(save: Save, tmp_path: Path) -> None:
@@ -286,24 +274,13 @@ def test_a_truncated_file_is_refused(save: Save, tmp_path: Path) -> None:
         import_features(path)
 
 
-def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
-    path = save_npz(tmp_path / "birds", arrays())
-    with zipfile.ZipFile(path) as archive:
-        start = archive.getinfo("features.npy").header_offset
-    data = bytearray(path.read_bytes())
-    data[start + 500] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(UserError, match=r"'features' cannot be read .*CRC"):
-        import_features(path)
-
-
 @pytest.mark.parametrize("save", [save_npz, save_compressed], ids=["stored", "deflated"])
 def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(save: Save, tmp_path: Path) -> None:
     # More than zipfile reads at once, so that the checksum fails while rows are read, not with the header.
     features = np.random.default_rng(1).normal(size=(ROWS, 101)).astype(np.float32)
     path = save(tmp_path / "birds", arrays(features=features, role=None))
     whole, digest = path.read_bytes(), import_features(path).digest
-    told = []
+    errors = []
     for bit in np.random.default_rng(0).choice(8 * len(whole), 300, replace=False):
         data = bytearray(whole)
         data[bit // 8] ^= 1 << bit % 8
@@ -311,9 +288,9 @@ def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(save: Save, tmp_pa
         try:
             assert import_features(path, replace=True).digest == digest
         except UserError as error:
-            told.append(str(error))
-    assert len(told) > 150
-    assert not any("\n" in each for each in told)
+            errors.append(str(error))
+    assert len(errors) > 150
+    assert not any("\n" in each for each in errors)
 
 
 def test_the_rest_behind_the_count_is_checked_too(tmp_path: Path) -> None:
@@ -338,9 +315,9 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_from_another_source_is_not_replaced_unasked(table: FeatureTable, tmp_path: Path) -> None:
-    import_features(tmp_path / "birds.npz")  # the same source: made anew
+    import_features(tmp_path / "birds.npz")  # from the same source
     other = save_npz(
-        tmp_path / "other", arrays(labels=1 - arrays()["labels"] % 2, class_split=["seen", "novel"])
+        tmp_path / "other", arrays(labels=1 - arrays()["labels"] % 2, class_split=["seen", "unseen"])
     )
     with pytest.raises(UserError, match=r"'birds' exists and came from .*birds.npz'"):
         import_features(other, "birds")

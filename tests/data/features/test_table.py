@@ -79,7 +79,7 @@ def test_every_row_of_a_class_is_drawn_equally_often(table: FeatureTable) -> Non
 
 def test_too_few_shots_name_the_class(table: FeatureTable) -> None:
     counts = np.bincount(table.labels[table.rows(np.arange(CLASSES), "train")])
-    with pytest.raises(UserError, match=rf"class '4' of 'birds' has {counts[4]} training rows, but 50 shots"):
+    with pytest.raises(UserError, match=rf"class '4' of 'birds' has {counts[4]} training rows"):
         table.draw(np.array([4]), 50, seed=0)
 
 
@@ -132,7 +132,7 @@ def test_a_damaged_table_is_refused(
 def test_rows_without_columns_are_refused(table: FeatureTable) -> None:
     np.save(table.path / "rows.npy", np.zeros(ROWS))
     LAYOUT.seal(table.path, ("features.npy", "rows.npy"), table.manifest)
-    with pytest.raises(UserError, match="its arrays are not those of a table"):
+    with pytest.raises(UserError, match="arrays do not fit"):
         open_features("birds")
 
 
@@ -170,9 +170,7 @@ def test_a_row_that_is_not_finite_is_refused_when_it_is_read(table: FeatureTable
         file.seek(table.offset + 4 * (5 * table.dim + 1))
         file.write(np.float32(number).tobytes())
     assert len(table.read(np.array([3, 4, 6]))) == 3
-    with pytest.raises(
-        UserError, match=r"row 5 of features.npy has NaN or infinite numbers.*import it again"
-    ):
+    with pytest.raises(UserError, match=r"row 5 of features.npy.*import it again"):
         table.read(np.array([3, 5, 6]))
 
 

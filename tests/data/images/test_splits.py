@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewset.core.errors import UserError
-from fewset.data.images.splits import split_classes
+from fewset.data.images.importing import split_classes
 
 # No deadline: the machine may be busy with something else.
 quick = settings(deadline=None, max_examples=50)
@@ -65,9 +64,3 @@ def test_exact_numbers_of_classes(shares: tuple[int, int, int]) -> None:
 
 def test_no_share_no_class() -> None:
     assert sizes(30, shares=(2, 0, 1)) == [20, 0, 10]
-
-
-@pytest.mark.parametrize("shares", [(0, 0, 0), (1, -1, 1)])
-def test_impossible_shares(shares: tuple[int, int, int]) -> None:
-    with pytest.raises(UserError, match="shares"):
-        split_classes(10, 0, shares)

@@ -1,9 +1,9 @@
-"""Image sets as they are distributed, read into a store. One file a layout.
+"""Image sets as they are distributed, read into a store. Each layout is one file.
 
 A new layout is one file with one function, under `@register_importer("name")`. The function takes a `Source`
 (a directory or zip file) and lists its images, each as an `Entry` with its class and split. It decodes none
-of them: `fewset.import_set` does the rest. A layout with a stored size or a class split of its own says so in
-the arguments of the decorator.
+of them: `fewset.import_set` does the rest. The arguments of the decorator set another
+stored size or class split.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,11 @@ from jaxtyping import UInt8
 from fewset.core.registry import Registry
 from fewset.data.images.decoding import Box
 from fewset.data.images.sources import Source
-from fewset.data.images.splits import SHARES
 
 _SIZE = 92
 """Stored pixels a side: the margin that the paper's Resize(92) + CenterCrop(84) needs."""
+SHARES = (64, 16, 20)
+"""Train, val and test classes of miniImageNet."""
 
 
 class Entry(NamedTuple):
@@ -27,7 +28,7 @@ class Entry(NamedTuple):
     file: str
     class_name: str
     split: str | None = None
-    """None: the source does not say, so the classes are split at random (`fewset.data.images.splits`)."""
+    """None: the source has no splits, so the classes are split at random."""
     domain: str | None = None
     origin: str | None = None
     """Images of two domains with the same origin must never be in one task."""
@@ -36,13 +37,13 @@ class Entry(NamedTuple):
     quarter_turns: int = 0
     """Counter-clockwise."""
     group: str | None = None
-    """That its class is in: classes of a group are near each other. None for all: there are no groups."""
+    """The group of its class: classes of one group are near each other. None for all: there are no groups."""
     read: Callable[[], bytes | UInt8[np.ndarray, "height width 3"]] | None = None
-    """Gives the image where it is not a file of its own; `file` then only names it."""
+    """Returns the image if it is not a file of its own; `file` is then only a name."""
 
 
 class Importer(NamedTuple):
-    """What lists the images of a layout, the size that they are stored at, and how its classes are split."""
+    """The function that lists the images of a layout, their stored size, and the shares of a random split."""
 
     entries: Callable[[Source], list[Entry]]
     size: int = _SIZE

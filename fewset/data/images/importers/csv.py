@@ -1,14 +1,15 @@
 """Tables `train.csv`, `val.csv`, `test.csv` (any of them) with the columns `filename` and `label`.
 
-The tables lie in one folder; an image lies where its `filename` says from there, or in `images/` there.
+The tables are in one folder; a `filename` is relative to that folder or to `images/` in it.
 """
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 
 from fewset.core.errors import UserError
-from fewset.data.images.csv_tables import table_rows
 from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
@@ -54,9 +55,33 @@ def read_tables(source: Source, folder: PurePosixPath, places: Sequence[PurePosi
 
 def rows_of(source: Source, table: str) -> list[tuple[int, str, str]]:
     """The line number, file name and label of each row."""
-    try:
-        data = source.read(table)
-    except OSError as error:
-        raise UserError(f"{table} in {source.path} cannot be read: {error}") from error
-    rows = table_rows(data, table, ("filename", "label"), str(source.path))
+    rows = table_rows(source.content(table), table, ("filename", "label"), str(source.path))
     return [(line, filename, label) for line, (filename, label) in rows]
+
+
+def table_rows(
+    data: bytes, table: str, columns: Sequence[str], place: str = "", optional: Sequence[str] = ()
+) -> list[tuple[int, list[str]]]:
+    """The line number of each row with its cells in these columns, of which none may be empty.
+
+    Cells of the `optional` columns follow, "" where they are empty or missing. Errors name `table` and the
+    `place` where it is.
+    """
+    within = f" in {place}" if place else ""
+    try:
+        text = io.StringIO(data.decode("utf-8-sig"), newline="")
+        reader = csv.DictReader(text, strict=True, skipinitialspace=True)
+        header = reader.fieldnames or []
+        rows = [(reader.line_num, row) for row in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{table}{within} is not a readable CSV file in UTF-8: {error}") from error
+    for column in columns:
+        if column not in header:
+            raise UserError(
+                f"{table}{within} has no column {column!r}: its first line is {','.join(header)!r}, expected "
+                f"{','.join(columns)!r}"
+            )
+        for line, row in rows:
+            if not row[column]:
+                raise UserError(f"{table}, line {line}{within}: the column {column!r} is empty")
+    return [(line, [row.get(column) or "" for column in (*columns, *optional)]) for line, row in rows]

@@ -1,23 +1,22 @@
-"""tieredImageNet as it is distributed: pickled or zipped arrays of 84 pixels, or a folder a class.
+"""tieredImageNet as it is distributed: pickled or zipped arrays of 84 pixels, or one folder for each class.
 
 - `{train,val,test}_images_png.pkl`, a list of PNG files, or `{train,val,test}_images.npz`, an array `images`;
   with `{train,val,test}_labels.pkl`: `label_specific` and `label_specific_str`, or only `labels`; the 34
   categories, `label_general`, are groups of classes that are near each other
 - `train|val|test/class/image`
 - ImageNet's own `class/image` with the published lists of classes `train.csv`, `val.csv`, `test.csv` (the
-  class in the first column, no head line); other classes are left out
+  class in the first column, no header); other classes are left out
 
-The npz arrays were written with OpenCV: blue comes first, and is put in its place here. The images of two
-splits at most are in memory at a time: about 9 GB of PNG files, 12 GB of arrays.
+The npz arrays were written with OpenCV: blue comes first, so the channels are reversed here. At most two
+splits are in memory at a time: about 9 GB of PNG files, 12 GB of arrays.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from io import BufferedIOBase
 from pathlib import PurePosixPath
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -25,7 +24,6 @@ import numpy as np
 from fewset.core.errors import UserError
 from fewset.data.images.decoding import as_images
 from fewset.data.images.importers import Entry, folder, register_importer
-from fewset.data.images.pickles import NAME, NUMBER, array_of, flat_list, read_dictionary, read_pickle
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
 from fewset.io.arrays import array_in
@@ -35,7 +33,7 @@ _LISTS = tuple(f"{split}.csv" for split in SPLITS)
 _PREFIXES = ("", "tiered-imagenet-")  # the second as on Zenodo
 
 Load = Callable[[Source, str, int], Callable[[int], Any]]
-"""Takes a file and the number of images in it, gives a function from an image's number to the image."""
+"""Takes a file and the number of images in it, and returns a function from an index to the image."""
 
 
 @register_importer("tieredimagenet", size=84)
@@ -53,9 +51,9 @@ def entries(source: Source) -> list[Entry]:
     found = folder.entries(source)
     if not found or found[0].split is None:
         raise UserError(
-            f"{source.path} is not laid out as tieredImageNet: expected {{train,val,test}}_images_png.pkl "
-            "or _images.npz with {train,val,test}_labels.pkl, or train|val|test/class/image, or class/image "
-            f"with the lists of classes {', '.join(_LISTS)}"
+            f"{source.path} does not have the layout of tieredImageNet: expected "
+            "{train,val,test}_images_png.pkl or _images.npz with {train,val,test}_labels.pkl, or "
+            f"train|val|test/class/image, or class/image with the lists of classes {', '.join(_LISTS)}"
         )
     return found
 
@@ -64,92 +62,67 @@ def _from_arrays(
     source: Source, root: PurePosixPath, images: list[str], labels: list[str], load: Load
 ) -> list[Entry]:
     files = {split: str(root / file) for split, file in zip(SPLITS, images, strict=True)}
-    label_files = {split: str(root / file) for split, file in zip(SPLITS, labels, strict=True)}
-    names = {split: _class_names(source, file, split) for split, file in label_files.items()}
-    groups = {split: _categories(source, file, split) for split, file in label_files.items()}
+    classes = {
+        split: _classes(source, str(root / file), split) for split, file in zip(SPLITS, labels, strict=True)
+    }
     lock = Lock()
 
-    @lru_cache(maxsize=2)  # where one split ends, some threads are still at it
+    @lru_cache(maxsize=2)  # where one split ends, threads may still read the previous one
     def images_of(split: str) -> Callable[[int], Any]:
-        return load(source, files[split], len(names[split]))
+        return load(source, files[split], len(classes[split]))
 
-    def read(split: str, number: int) -> Any:
+    def read(split: str, index: int) -> Any:
         with lock:
             images = images_of(split)
-        return images(number)
+        return images(index)
 
     return [
-        Entry(f"{files[split]}/{number:06}", name, split, group=group, read=partial(read, split, number))
+        Entry(f"{files[split]}/{index:06}", name, split, group=group, read=partial(read, split, index))
         for split in SPLITS
-        for number, (name, group) in enumerate(zip(names[split], groups[split], strict=True))
+        for index, (name, group) in enumerate(classes[split])
     ]
 
 
-def _categories(source: Source, file: str, split: str) -> list[str | None]:
-    """The category of each image's class, where the file has it; categories are in one split each."""
-    content = read_dictionary(source, file)
-    labels = content.get("label_specific", content.get("labels", ()))
-    if "label_general" not in content:
-        return [None] * len(labels)
-    categories = flat_list(content["label_general"], NUMBER, f"{file} in {source.path}: 'label_general'")
-    if len(categories) != len(labels):
-        raise UserError(f"{file} in {source.path} has {len(categories)} categories and {len(labels)} labels")
-    return [f"{split}-{category}" for category in categories]
-
-
-def _class_names(source: Source, file: str, split: str) -> list[str]:
-    """The name of the class of each image."""
-    where, content = f"{file} in {source.path}", read_dictionary(source, file)
-    if "label_specific" not in content:
-        labels = read_dictionary(source, file, "labels")["labels"]
-        return [f"{split}-{label}" for label in flat_list(labels, NAME, f"{where}: 'labels'")]
-    names = read_dictionary(source, file, "label_specific_str")["label_specific_str"]
-    names = [str(name) for name in flat_list(names, NAME, f"{where}: 'label_specific_str'")]
-    # Two classes of ImageNet are called crane.
-    names = [name if names.count(name) == 1 else f"{name} {number}" for number, name in enumerate(names)]
-    labels = np.array(
-        flat_list(content["label_specific"], NUMBER, f"{where}: 'label_specific'"), dtype=np.int64
-    )
-    if labels.min(initial=0) < 0 or labels.max(initial=0) >= len(names):
-        raise UserError(
-            f"{file} in {source.path} has labels {labels.min()} to {labels.max()} and {len(names)} names"
-        )
-    return [names[label] for label in labels]
+def _classes(source: Source, file: str, split: str) -> list[tuple[str, str | None]]:
+    """The class of each image, and its category if the file has categories; each is in one split."""
+    with source.unpickled(file) as content:
+        if "label_specific" in content:
+            names = [str(name) for name in content["label_specific_str"]]
+            # Two classes of ImageNet are called crane.
+            names = [
+                name if names.count(name) == 1 else f"{name} {label}" for label, name in enumerate(names)
+            ]
+            labels = np.asarray(content["label_specific"])
+            if labels.min(initial=0) < 0:
+                raise ValueError("negative labels")
+            classes = [names[label] for label in labels]
+        else:
+            classes = [f"{split}-{label}" for label in content["labels"]]
+        if "label_general" not in content:
+            return [(name, None) for name in classes]
+        categories = [f"{split}-{category}" for category in content["label_general"]]
+        return list(zip(classes, categories, strict=True))
 
 
 def _load_files(source: Source, file: str, count: int) -> Callable[[int], bytes]:
-    content = read_pickle(source, file)
-    if not isinstance(content, list | np.ndarray):
-        raise UserError(
-            f"{file} in {source.path} is a {type(content).__name__}, expected a list of image files"
-        )
-    _check_count(source, file, len(content), count)
-    return lambda number: array_of(content[number], f"image {number} of {file}").tobytes()
+    with source.unpickled(file) as images:
+        _check_count(images, count)
+        if not all(isinstance(image, np.ndarray) for image in images):
+            raise TypeError("expected a list of arrays")
+    return lambda index: images[index].tobytes()
 
 
 def _load_array(source: Source, file: str, count: int) -> Callable[[int], np.ndarray]:
-    try:
-        with source.open(file) as opened:
-            content = _array_in(opened)
-    except Exception as error:  # a damaged file makes NumPy raise almost anything
-        raise UserError(
-            f"{file} in {source.path} has no array 'images' that can be read: {error!r}"
-        ) from error
-    images = as_images(content, f"{file} in {source.path}")
-    _check_count(source, file, len(images), count)
-    return lambda number: images[number, :, :, ::-1]
+    with source.parsed(file) as opened, ZipFile(opened) as archive:
+        size = opened.seek(0, os.SEEK_END)
+        images = as_images(array_in(archive, "images", largest=_MOST_PACKED * size), file)
+        _check_count(images, count)
+    return lambda index: images[index, :, :, ::-1]
 
 
-def _array_in(file: BufferedIOBase | IO[bytes]) -> np.ndarray:
-    """The array `images` of an opened .npz file, unless it claims more than such a file can hold."""
-    size = file.seek(0, os.SEEK_END)
-    with ZipFile(file) as archive:
-        return array_in(archive, "images", largest=_MOST_PACKED * size)
-
-
-def _check_count(source: Source, file: str, images: int, labels: int) -> None:
-    if images != labels:
-        raise UserError(f"{file} in {source.path} has {images} images, expected {labels} as there are labels")
+def _check_count(images: Sequence[Any] | np.ndarray, count: int) -> None:
+    if len(images) != count:
+        raise ValueError(f"{len(images)} images, expected {count}, one for each label")
 
 
 def _from_lists(source: Source, root: PurePosixPath) -> list[Entry]:

@@ -7,8 +7,7 @@ from PIL import Image
 
 from fewset.core.errors import UserError
 from fewset.data.images.decoding import Box, decode
-from fewset.data.images.importing import import_set
-from fewset.data.images.splits import split_classes
+from fewset.data.images.importing import import_set, split_classes
 from fewset.data.images.store import SPLITS, ImageSet
 from tests.helpers.trees import Tree, Write, as_directory, assert_nothing_was_written, both, picture
 

@@ -7,9 +7,8 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.data.images.decoding import decode
 from fewset.data.images.importers import IMPORTERS, Entry
-from fewset.data.images.importing import import_set
+from fewset.data.images.importing import import_set, split_classes
 from fewset.data.images.sources import open_source
-from fewset.data.images.splits import split_classes
 from fewset.data.images.store import SPLITS
 from tests.helpers.real_files import real_file
 from tests.helpers.trees import (

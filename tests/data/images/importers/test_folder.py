@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.data.images.importing import import_set
-from fewset.data.images.splits import split_classes
+from fewset.data.images.importing import import_set, split_classes
 from fewset.data.images.store import SPLITS
 from tests.helpers.trees import (
     Write,

@@ -129,18 +129,18 @@ def test_a_damaged_png_is_a_bad_image(tmp_path: Path) -> None:
         (
             "val_images_png.pkl",
             pickle.dumps([png(random_pixels(LABELS, "val")[0])]),
-            r"has 1 images, expected 3 as there are labels",
+            "1 images, expected 3",
         ),
         ("val_images_png.pkl", pickle.dumps(print), r"asks for .*print"),
         (
             "val_labels.pkl",
             pickle.dumps({"names": []}),
-            r"val_labels.pkl in .* has no 'labels'; it has names",
+            r"val_labels.pkl in .*'labels'",
         ),
         (
             "val_labels.pkl",
             pickle.dumps({**labels("val"), "label_specific": np.array([0, 1, 0])}),
-            "labels 0 to 1",
+            "out of range",
         ),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_bad_npz(tmp_path: Path, content: Any) -> None:
         np.savez(buffer, **({} if content is None else {"images": content}))
         content = buffer.getvalue()
     tree["train_images.npz"] = content
-    with pytest.raises(UserError, match=r"train_images.npz in .* (has no array 'images' that|have shape)"):
+    with pytest.raises(UserError, match=r"train_images.npz (in .*expected content|have shape)"):
         import_set("tieredimagenet", as_directory(tree, tmp_path))
     assert_nothing_was_written()
 
@@ -213,5 +213,5 @@ def test_a_listed_class_without_images_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tree", [images("n01", "n02"), {"readme.txt": b"x"}])
 def test_another_layout(tmp_path: Path, tree: Tree) -> None:
-    with pytest.raises(UserError, match="not laid out as tieredImageNet"):
+    with pytest.raises(UserError, match="layout of tieredImageNet"):
         import_set("tieredimagenet", as_directory(tree, tmp_path))

@@ -3,10 +3,8 @@ import codecs
 import io
 import os
 import pickle
-import re
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,14 @@ import numpy as np
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.data.images.pickles import read_dictionary, read_pickle
-from fewset.data.images.sources import open_source
+from fewset.io.pickles import read_pickle
 from tests.helpers.python_2 import python_2_array
-from tests.helpers.trees import Write, as_directory, both
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
-def read(data: bytes, place: Path, write: Write = as_directory) -> Any:
-    with open_source(write({"a.pkl": data}, place)) as source:
-        return read_pickle(source, "a.pkl")
+def read(data: bytes) -> Any:
+    return read_pickle(io.BytesIO(data), "a.pkl")
 
 
 def assert_same(got: Any, expected: Any) -> None:
@@ -55,7 +50,6 @@ CONTENT = {
     "flags": np.array([True, False]),
     "names": np.array(["n01532829", "öl"]),
     "bytes": np.array([b"ab", b"c"]),
-    "objects": np.array([[1, 2], "three", None], dtype=object),
     "nothing": np.zeros((0, 3)),
     "no shape": np.array(7),
     "scalar": np.int64(-3),
@@ -65,24 +59,20 @@ CONTENT = {
 }
 
 
-@both
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_arrays_and_containers(tmp_path: Path, write: Write, protocol: int) -> None:
-    assert_same(read(pickle.dumps(CONTENT, protocol), tmp_path, write), CONTENT)
-
-
-@pytest.mark.parametrize("protocol", [0, 1, 2, 3])
-def test_the_names_of_numpy_1(tmp_path: Path, protocol: int) -> None:
+def test_arrays_and_containers(protocol: int) -> None:
     data = pickle.dumps(CONTENT, protocol)
-    assert b"numpy._core.multiarray" in data
-    assert_same(read(data.replace(b"numpy._core.", b"numpy.core."), tmp_path), CONTENT)
+    assert_same(read(data), CONTENT)
+    if protocol < 4:  # later ones have the length of each name
+        assert b"numpy._core.multiarray" in data
+        assert_same(read(data.replace(b"numpy._core.", b"numpy.core.")), CONTENT)  # as NumPy 1 writes it
 
 
 @pytest.mark.parametrize("dtype", ["u1", "<i4", ">f8"])
-def test_files_of_python_2(tmp_path: Path, dtype: str) -> None:
+def test_files_of_python_2(dtype: str) -> None:
     array = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(dtype)
     data = b"\x80\x02}(U\x0aimage_data" + python_2_array(array) + b"U\x05\xff\xfe\x00ab(I1\nI2\nlu."
-    assert_same(read(data, tmp_path), {"image_data": array, "\xff\xfe\x00ab": [1, 2]})
+    assert_same(read(data), {"image_data": array, "\xff\xfe\x00ab": [1, 2]})
 
 
 # Attacks
@@ -120,8 +110,8 @@ def attacks(target: Path) -> dict[str, Any]:
 def test_nothing_in_a_file_is_run(tmp_path: Path, name: str, protocol: int) -> None:
     target = tmp_path / "made"
     data = pickle.dumps({"image_data": np.zeros(3), "class_dict": attacks(target)[name]}, protocol)
-    with pytest.raises(UserError, match=r"a.pkl in .* asks for .*nothing was run"):
-        read(data, tmp_path)
+    with pytest.raises(UserError, match=r"a.pkl asks for .*nothing was run"):
+        read(data)
     assert not target.exists()
 
 
@@ -133,16 +123,10 @@ def test_the_attacks_would_work(tmp_path: Path) -> None:
         assert target.exists()
 
 
-def test_the_refused_name_is_said(tmp_path: Path) -> None:
-    name = f"{os.system.__module__}.system"  # posix, or nt
-    with pytest.raises(UserError, match=f"asks for {re.escape(name)}, and only arrays"):
-        read(pickle.dumps(Call(os.system, "true")), tmp_path)
-
-
 @pytest.mark.parametrize("encoding", ["idna", "zip", "rot13", "utf8"])
-def test_no_other_encoding(tmp_path: Path, encoding: str) -> None:
+def test_no_other_encoding(encoding: str) -> None:
     with pytest.raises(UserError, match=f"asks for the encoding '{encoding}'"):
-        read(pickle.dumps(Call(codecs.encode, "text", encoding), 2), tmp_path)
+        read(pickle.dumps(Call(codecs.encode, "text", encoding), 2))
 
 
 def array_of(code: bytes, flags: int, data: bytes, shape: bytes = b"I1\n") -> bytes:
@@ -165,98 +149,38 @@ def array_of(code: bytes, flags: int, data: bytes, shape: bytes = b"I1\n") -> by
         b"\x80\x02cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(S'O8'\ntRT\x08\0\0\0AAAAAAAAtR.",
     ],
 )
-def test_forged_arrays(tmp_path: Path, data: bytes) -> None:
-    with pytest.raises(
-        UserError, match=r"a.pkl in .*(cannot be read as a pickle file|asks for an array of type)"
-    ):
-        read(data, tmp_path)
+def test_forged_arrays(data: bytes) -> None:
+    with pytest.raises(UserError, match=r"cannot be read|asks for an array of type"):
+        read(data)
 
 
-def test_the_flags_of_a_type_are_not_believed(tmp_path: Path) -> None:
-    got = read(array_of(b"u1", 63, b"\x41" * 8, shape=b"I8\n"), tmp_path)
+def test_the_flags_of_a_type_are_ignored() -> None:
+    got = read(array_of(b"u1", 63, b"\x41" * 8, shape=b"I8\n"))
     assert got.dtype.flags == np.dtype("u1").flags
     assert_same(got, np.full(8, 0x41, dtype=np.uint8))
 
 
-def test_a_file_cannot_change_the_reader(tmp_path: Path) -> None:
-    changed = b"\x80\x02cnumpy\ndtype\n(N}(U\x0c__defaults__NU\x0c__setstate__Nutb."
-    read(changed, tmp_path / "changed")
-    assert_same(read(pickle.dumps(CONTENT), tmp_path / "again"), CONTENT)
+def test_a_file_cannot_change_the_reader() -> None:
+    read(b"\x80\x02cnumpy\ndtype\n(N}(U\x0c__defaults__NU\x0c__setstate__Nutb.")
+    assert_same(read(pickle.dumps(CONTENT)), CONTENT)
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_every_cut_file_is_refused(tmp_path: Path, protocol: int) -> None:
+def test_every_cut_file_is_an_error(protocol: int) -> None:
     data = pickle.dumps({"a": np.arange(5, dtype=np.uint8), "b": ["c", 1.5]}, protocol)
-    root = as_directory({}, tmp_path)
-    with open_source(root) as source:
-        for length in range(len(data)):
-            (root / "a.pkl").write_bytes(data[:length])
-            with pytest.raises(UserError, match=r"a.pkl in .* cannot be read as a pickle file"):
-                read_pickle(source, "a.pkl")
-
-
-def test_no_pickle(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read as a pickle file"):
-        read(b"<html>404 not found</html>", tmp_path)
-
-
-def test_a_dictionary_and_its_keys(tmp_path: Path) -> None:
-    root = as_directory({"a.pkl": pickle.dumps({"b": 1, "c": 2}), "list.pkl": pickle.dumps([1])}, tmp_path)
-    with open_source(root) as source:
-        assert read_dictionary(source, "a.pkl", "b") == {"b": 1, "c": 2}
-        with pytest.raises(UserError, match=r"a.pkl in .* has no 'd'; it has b, c"):
-            read_dictionary(source, "a.pkl", "b", "d")
-        with pytest.raises(UserError, match=r"list.pkl in .* holds a list, expected a dictionary"):
-            read_dictionary(source, "list.pkl")
-
-
-def nested_tuple(levels: int) -> bytes:
-    """A tuple of two tuples of two tuples …, each of the two the same: small to write, endless to hash."""
-    doubling = (
-        pickle.MEMOIZE
-        + pickle.POP
-        + b"".join(
-            pickle.BINGET
-            + bytes([level])
-            + pickle.BINGET
-            + bytes([level])
-            + pickle.TUPLE2
-            + pickle.MEMOIZE
-            + pickle.POP
-            for level in range(levels)
-        )
-    )
-    return pickle.PROTO + b"\x04" + pickle.EMPTY_TUPLE + doubling + pickle.BINGET + bytes([levels])
+    for length in range(len(data)):
+        with pytest.raises(UserError, match=r"a.pkl (cannot be read|asks for)"):
+            read(data[:length])
 
 
 @pytest.mark.parametrize(
-    "key",
+    "data",
     [
-        lambda bomb: pickle.PROTO + b"\x04" + pickle.EMPTY_DICT + bomb[2:] + pickle.NONE + pickle.SETITEM,
-        lambda bomb: (
-            pickle.PROTO
-            + b"\x04"
-            + pickle.EMPTY_DICT
-            + pickle.MARK
-            + bomb[2:]
-            + pickle.NONE
-            + pickle.SETITEMS
-        ),
-        lambda bomb: pickle.PROTO + b"\x04" + pickle.MARK + bomb[2:] + pickle.NONE + pickle.DICT,
-        lambda bomb: pickle.PROTO + b"\x04" + pickle.EMPTY_SET + pickle.MARK + bomb[2:] + pickle.ADDITEMS,
-        lambda bomb: pickle.PROTO + b"\x04" + pickle.MARK + bomb[2:] + pickle.FROZENSET,
-        lambda bomb: (
-            b"cbuiltins\nset\n" + pickle.EMPTY_LIST + bomb[2:] + pickle.APPEND + pickle.TUPLE1 + pickle.REDUCE
-        ),
+        b"<html>404 not found</html>",
+        # A length that the file does not have takes no memory.
+        pickle.PROTO + b"\x04" + pickle.BINBYTES8 + struct.pack("<Q", 2**40) + b"short" + pickle.STOP,
     ],
 )
-def test_nothing_that_nests_is_hashed(tmp_path: Path, key: Callable[[bytes], bytes]) -> None:
-    assert "cannot be read" not in repr(read(nested_tuple(3) + pickle.STOP, tmp_path))
-    with pytest.raises(UserError, match="a tuple as a key or in a set"):
-        read(key(nested_tuple(60)) + pickle.STOP, tmp_path / "bomb")
-
-
-def test_a_claim_of_a_length_takes_no_memory(tmp_path: Path) -> None:
-    claim = pickle.PROTO + b"\x04" + pickle.BINBYTES8 + struct.pack("<Q", 2**40) + b"short" + pickle.STOP
+def test_no_pickle(data: bytes) -> None:
     with pytest.raises(UserError, match="cannot be read as a pickle file"):
-        read(claim, tmp_path)
+        read(data)

@@ -1,5 +1,6 @@
-"""Arrays in HDF5 and NPZ files, read and written in pieces: such a file may be larger than the memory."""
+"""Arrays in HDF5 and NPZ files, read and written in pieces: a file may be larger than the memory."""
 
+import mmap
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,17 +13,14 @@ import numpy as np
 from jaxtyping import Float32
 
 from fewset.core.errors import UserError
-from fewset.data.features.hdf5_heaps import check_heaps
 from fewset.io.arrays import array_in, check_unpacked, read_header
 from fewset.io.files import replacing
 from fewset.io.zips import open_member, open_zip
 
-_HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
-SUFFIXES = (*_HDF5_SUFFIXES, ".npz")
-_LARGEST_COLUMN = 2**28
+SUFFIXES = (".h5", ".hdf5", ".hdf", ".npz")
+_LARGEST_COLUMN = 2**28  # bytes
 _LARGEST_CHUNK = 2**26
-_PACKED, _SMALL = 1100, 2**20  # no compression is better than about 1,000 to 1; nor is a small array a danger
-_DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, MemoryError)
+_PACKED, _SMALL = 1100, 2**20  # no compression is better than about 1,000 to 1
 
 
 class _Hdf5:
@@ -34,25 +32,23 @@ class _Hdf5:
             self.keys = frozenset(key for key in file if self._is_inside(key))
 
     def _is_inside(self, key: str) -> bool:
-        """Whether there is an array of that name in this very file: links could bring in any local file."""
+        """Whether the file itself has an array of this name; links could read any other local file."""
         if not isinstance(self.file.get(key, getlink=True), h5py.HardLink):
             return False
         dataset = self.file.get(key)
         return isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
 
     def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape and type of an array; nothing of it is read."""
+        """Shape and type of an array, without reading it."""
         with _reading(self.path, repr(key)):
             dataset = self.file[key]
             stored = dataset.id.get_storage_size()
             if dataset.nbytes > _PACKED * stored + _SMALL:
                 raise ValueError(f"it claims {dataset.nbytes:,} bytes, the file has {stored:,} of them")
             check_unpacked(dataset.nbytes, self.path.stat().st_size)
-            piece = prod(dataset.chunks or ()) * dataset.dtype.itemsize  # which is read as a whole
-            if dataset.chunks and piece > max(2 * dataset.nbytes, _LARGEST_CHUNK):
-                raise ValueError(f"it has {dataset.nbytes:,} bytes in pieces of {piece:,}")
-            if h5py.check_enum_dtype(dataset.dtype) is not None:
-                raise TypeError("its values are names of an enumeration; write them as text or as numbers")
+            chunk = prod(dataset.chunks or ()) * dataset.dtype.itemsize  # which is read as a whole
+            if dataset.chunks and chunk > max(2 * dataset.nbytes, _LARGEST_CHUNK):
+                raise ValueError(f"it has {dataset.nbytes:,} bytes in chunks of {chunk:,}")
             return dataset.shape or (), dataset.dtype
 
     def read(self, key: str) -> np.ndarray:
@@ -61,11 +57,9 @@ class _Hdf5:
         with _reading(self.path, repr(key)):
             dataset = self.file[key]
             if dataset.nbytes > _LARGEST_COLUMN:
-                raise ValueError(
-                    f"it claims {dataset.nbytes} bytes, more than the limit of {_LARGEST_COLUMN}"
-                )
+                raise ValueError(f"it claims {dataset.nbytes} bytes, the limit is {_LARGEST_COLUMN}")
             if dataset.dtype.kind == "O":
-                check_heaps(self.path)
+                _check_heaps(self.path)
             if h5py.check_string_dtype(dataset.dtype) is not None:
                 return np.asarray(dataset.asstr()[()], dtype=str)
             if dataset.dtype.kind == "O":
@@ -81,13 +75,12 @@ class _Hdf5:
 
 
 class _Npz:
-    """The same of a zip file of .npy files. A member is decompressed as a stream, never as a whole."""
+    """A zip file of .npy files, with the same methods. A member is decompressed as a stream."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path, self.archive = path, archive
-        self.keys = frozenset(
-            name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
-        )
+        names = archive.namelist()
+        self.keys = frozenset(name.removesuffix(".npy") for name in names if name.endswith(".npy"))
 
     def describe(self, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         with _reading(self.path, repr(key)), open_member(self.archive, f"{key}.npy") as member:
@@ -103,9 +96,7 @@ class _Npz:
         with _reading(self.path, repr(key)), open_member(self.archive, f"{key}.npy") as member:
             shape, by_column, dtype = read_header(member)
             if by_column:
-                raise UserError(
-                    f"{self.path}: {key!r} is stored column by column; save numpy.ascontiguousarray of it"
-                )
+                raise ValueError("it is stored column by column; save numpy.ascontiguousarray of it")
             width = dtype.itemsize * prod(shape[1:])
             for first in range(0, rows, chunk):
                 count = min(chunk, rows - first)
@@ -113,7 +104,7 @@ class _Npz:
                 if len(data) < count * width:
                     raise EOFError(f"it ends before row {first + count}")
                 yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
-            while member.read(2**20):  # the checksum, which comes at the end, is of all rows
+            while member.read(2**20):  # to the end, where the checksum of all rows is
                 pass
 
 
@@ -123,20 +114,27 @@ ArrayFile = _Hdf5 | _Npz
 
 @contextmanager
 def open_arrays(path: Path) -> Iterator[ArrayFile]:
-    """Open an HDF5 or an NPZ file; which of them is decided by the ending of its name."""
+    """Open an HDF5 or an NPZ file, by the suffix of its name. Whatever is wrong with it is a `UserError`."""
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     check_name(path)
-    if path.suffix.lower() == ".npz":
-        with _reading(path, "the archive"):
-            archive = open_zip(path)
-        with archive:
-            yield _Npz(path, archive)
-    else:
-        with _reading(path, "the file"):
-            file = h5py.File(path, "r")
-        with file:
-            yield _Hdf5(path, file)
+    is_npz = path.suffix.lower() == ".npz"
+    with _reading(path, "the file"):
+        file = open_zip(path) if is_npz else h5py.File(path, "r")
+    with file:
+        yield _Npz(path, file) if is_npz else _Hdf5(path, file)
+
+
+@contextmanager
+def _reading(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # h5py raises almost anything for a damaged file
+        raise UserError(
+            f"{path}: {what} cannot be read ({error}); the file is damaged or of another kind, get it again"
+        ) from error
 
 
 def write_arrays(
@@ -145,7 +143,7 @@ def write_arrays(
     shape: tuple[int, int],
     pieces: Iterable[Float32[np.ndarray, "_ dim"]],
 ) -> None:
-    """Write an HDF5 or an NPZ file with short `columns` and the array "features", row after row."""
+    """Write an HDF5 or an NPZ file with short `columns` and the array "features", piece by piece."""
     check_name(path)
     with replacing(path) as temporary:
         write = _write_npz if path.suffix.lower() == ".npz" else _write_hdf5
@@ -185,13 +183,25 @@ def _write_npz(
                 member.write(np.ascontiguousarray(piece, dtype="<f4").data)
 
 
-@contextmanager
-def _reading(path: Path, what: str) -> Iterator[None]:
-    try:
-        yield
-    except UserError:
-        raise
-    except _DAMAGE as error:
-        raise UserError(
-            f"{path}: {what} cannot be read ({error}); the file is damaged or not of its kind, get it again"
-        ) from error
+def _check_heaps(path: Path) -> None:
+    """A ValueError for a global heap, where values of variable length are, whose objects are not in sequence.
+
+    libhdf5 goes from object to object by the sizes that they claim, and would never stop.
+    """
+    signature, header = b"GCOL\x01\0\0\0", 16  # of a heap, and bytes of its header and of each object's
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+
+        def number(place: int, length: int) -> int:
+            return int.from_bytes(data[place : place + length], "little")
+
+        start = data.find(signature)
+        while start >= 0:
+            place, end = start + header, start + number(start + 8, 8)
+            while place + header <= end:
+                index, size = number(place, 2), number(place + 8, 8)
+                # Object 0 is free space, and its size includes the header.
+                step = header + -(-size // 8) * 8 if index else size
+                if step < header or place + step > min(end, len(data)):
+                    raise ValueError("a heap in it is damaged")
+                place += step
+            start = data.find(signature, start + 1)
