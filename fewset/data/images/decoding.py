@@ -1,4 +1,4 @@
-"""An image file becomes a square of pixels, whatever its format; what cannot be decoded says why."""
+"""Decode an image file of any format to a square of pixels, or raise `BadImage` with the reason."""
 
 import io
 import logging
@@ -16,25 +16,24 @@ from fewset.core.errors import UserError
 from fewset.core.extras import import_extra
 from fewset.encoders.preprocessing import to_rgb
 
-# What Pillow has to say of a bad image is in its exceptions; a log without a place goes to the terminal.
+# Pillow reports bad images in exceptions; its log would go to the terminal.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 
-# Not every format that Pillow knows: some start other programs (EPS) or hold no pixels.
+# Not every format of Pillow: some start other programs (EPS) or hold no pixels.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif")
 _LONGEST_SIDE = 2**16 - 1  # of a JPEG; no camera has more
-_EXTRA = "heic"  # brings what HEIC files and, beside an old Pillow, AVIF files take
-# Both are boxes of one kind, and say in the first one what they hold; films have it too.
+_EXTRA = "heic"  # for HEIC files and, with an old Pillow, AVIF files
+# AVIF and HEIF are ISO-BMFF containers, like MP4; the `ftyp` box lists their brands.
 _AVIF = {b"avif", b"avis"}
 _HEIF = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
 
-
-# How files of these formats begin; of a TIFF there are two kinds.
+# The first bytes of files of these formats; TIFF has two kinds.
 _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 
 
 def is_image(beginning: bytes) -> bool:
-    """Whether the first 16 bytes of a file are those of an image, whatever it is called."""
+    """Whether the first 16 bytes of a file are those of an image."""
     inside = beginning[8:12]
     packed = (beginning[:4], inside) == (b"RIFF", b"WEBP") or (
         beginning[4:8] == b"ftyp" and inside in _AVIF | _HEIF
@@ -43,7 +42,7 @@ def is_image(beginning: bytes) -> bool:
 
 
 def pictures(pixels: UInt8[np.ndarray, "n height width 3"]) -> list[Image.Image]:
-    """Stored images as encoders take them."""
+    """Stored images as Pillow images, for encoders."""
     return [Image.fromarray(each) for each in pixels]
 
 
@@ -52,7 +51,7 @@ class BadImage(Exception):  # noqa: N818 - it is the image that is bad; the prog
 
 
 class Box(NamedTuple):
-    """A part of an image as it is stored, in pixels from its upper left corner."""
+    """A part of a stored image, in pixels from its upper left corner."""
 
     left: float
     top: float
@@ -70,8 +69,8 @@ def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = 
     """The central square of an image (an image file, or pixels), as RGB of `size` by `size` pixels.
 
     The shorter side is resized to `size` (bilinear with antialiasing, as the paper's `Resize`) and the
-    longer one is cropped at both ends. Rotated as its EXIF data say; the first frame of an animation;
-    transparency over white; 16 bits scaled to 8. With a box, that part of the image and nothing else.
+    longer one is cropped at both ends. The image is rotated by its EXIF data; an animation gives its first
+    frame, transparency becomes white, 16 bits are scaled to 8. With a box, only that part is used.
     """
     with _reading(data) as image:
         if box is None:
@@ -91,8 +90,8 @@ def decode_photo(
 ) -> Image.Image:
     """A whole image (or box) as RGB, upright, no larger than needed for a shorter side of `least` pixels.
 
-    What is large is reduced by a whole number while it is decoded, or after it, and keeps twice the pixels
-    that are needed: the rest is left to whoever resizes it.
+    A large image is reduced by an integer factor while or after it is decoded, and keeps twice the needed
+    size, so that the caller can resize it well.
     """
     with _reading(data) as image:
         if box is None:
@@ -105,10 +104,10 @@ def decode_photo(
 
 @contextmanager
 def _reading(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Iterator[Image.Image]:
-    """The opened image; whatever goes wrong with it in the block is a `BadImage`."""
+    """The opened image; any error in the block becomes a `BadImage`."""
     try:
         with _open(data) as image:
-            _refuse_bomb(image)
+            _check_size(image)
             yield image
     except BadImage:
         raise
@@ -120,7 +119,7 @@ def _reading(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Iterator[I
 
 
 def as_images(array: Any, where: str) -> UInt8[np.ndarray, "items height width 3"]:
-    """The array if it is one of images; `where` it was found, for the complaint if it is not."""
+    """The array, checked to be one of images; `where` names it in the error."""
     images = np.asarray(array)
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
         raise UserError(
@@ -139,7 +138,7 @@ def encode(pixels: UInt8[np.ndarray, "height width 3"], kind: Literal["JPEG", "P
 
 def _open(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Image.Image:
     if isinstance(data, Image.Image):
-        return data.copy()  # closed and turned like a file, while the caller's own stays as it is
+        return data.copy()  # the caller's image must not be rotated or closed
     if not len(data):
         raise BadImage("empty file")
     if isinstance(data, np.ndarray):
@@ -148,7 +147,7 @@ def _open(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Image.Image:
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
-    """The formats in which to open a file; what HEIC takes is loaded when the first such file comes."""
+    """The formats that Pillow may try; the plugin for HEIC is loaded with the first such file."""
     if data[4:8] != b"ftyp":
         return FORMATS
     end = min(int.from_bytes(data[:4]), len(data))
@@ -169,7 +168,7 @@ def _register_heif() -> None:
 
 
 def _crop(image: Image.Image, box: Box) -> Image.Image:
-    """The pixels that the box touches; boxes reach a little beyond some images."""
+    """The pixels that the box touches; some boxes extend beyond their images."""
     left, top = max(0, floor(box.left)), max(0, floor(box.top))
     right = min(image.width, ceil(box.left + box.width))
     bottom = min(image.height, ceil(box.top + box.height))
@@ -178,8 +177,8 @@ def _crop(image: Image.Image, box: Box) -> Image.Image:
     return image.crop((left, top, right, bottom))
 
 
-def _refuse_bomb(image: Image.Image) -> None:
-    """Pillow only warns below twice its limit, and warnings cannot be caught in one thread of several."""
+def _check_size(image: Image.Image) -> None:
+    """Pillow only warns below twice its limit, and threads share the filter of warnings."""
     limit = Image.MAX_IMAGE_PIXELS
     if max(image.size) > _LONGEST_SIDE:  # resizing takes memory for each pixel of it
         raise BadImage(f"{image.width} x {image.height} pixels, expected at most {_LONGEST_SIDE} a side")

@@ -1,4 +1,4 @@
-"""Drawing with random numbers and lines: what the generated image sets share.
+"""Random lines and colours, shared by the generated image sets.
 
 The same bytes on every machine: a random number is a hash of its use, the seed and the item, and the
 arithmetic is elementwise + - * / and square root on doubles, which IEEE 754 fixes to the last bit. There is

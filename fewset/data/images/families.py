@@ -41,13 +41,13 @@ ASPECTS = {  # and their factors
 }
 FACTORS = tuple(factor for aspect in ASPECTS.values() for factor in aspect)
 
-# What makes the set hard. The values of families and classes are spread evenly from -1 to 1.
+# These make the set difficult. The values of families and classes are spread evenly from -1 to 1.
 _SPREAD = 0.2  # how far a drawing is from its class, in each factor
-_TREMOR, _SHIFT = 0.05, 0.1  # parts of the letter's half size; they mean nothing
+_TREMOR, _SHIFT = 0.05, 0.1  # parts of the letter's half size, the same for all classes
 
 _SCALE = 9.0  # pixels from the middle of a letter to its edge
 
-# What a random number is for: the first part of its key, so that no two uses share a number.
+# The use of a random number, the first part of its key, so that no two uses share a number.
 _Use = IntEnum("_Use", "FAMILY CLASS ITEM TREMOR PLACE GRAIN CLOUDS", start=101)
 
 
@@ -57,7 +57,7 @@ def aspect_of(family: int) -> str:
 
 
 def class_values(seed: int, label: int) -> Float[np.ndarray, " factors"]:
-    """What a class is: its value in each factor. In three aspects it has the values of its family."""
+    """The value of a class in each factor. In three aspects it has the values of its family."""
     family = label // MEMBERS
     own = np.isin(FACTORS, ASPECTS[aspect_of(family)])
     shared, drawn = (
@@ -69,7 +69,7 @@ def class_values(seed: int, label: int) -> Float[np.ndarray, " factors"]:
 
 
 def render(seed: int, label: int, items: Int[np.ndarray, " items"]) -> UInt8[np.ndarray, "items H W 3"]:
-    """Drawings of a class. Each depends on its own number alone, not on those rendered beside it."""
+    """Drawings of a class. Each depends on its own index alone, not on the others."""
     key = (seed, label, items)
     values = class_values(seed, label) + _SPREAD * bell(len(FACTORS), _Use.ITEM, *key)
     top, foot, slant, bow, bar, tilt, pen, *colours = columns(values)

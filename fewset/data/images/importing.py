@@ -84,12 +84,10 @@ def import_set(
         if not entries:
             raise UserError(f"there are no images in {source}")
         for entry in entries:
-            if not entry.class_name:
-                raise UserError(f"{entry.file} in {source} has no class in the layout {kind}; move it")
-            if not entry.class_name.isprintable():  # names of folders may be any bytes
+            if not entry.class_name or not entry.class_name.isprintable():  # folder names may be any bytes
                 raise UserError(
-                    f"the class {entry.class_name!r} of {one_line(entry.file)} has characters that cannot be "
-                    "printed; rename it"
+                    f"the class {entry.class_name!r} of {one_line(entry.file)} is empty or has characters "
+                    "that cannot be printed; rename it"
                 )
         # By split, then class, so that each is one piece of the file; by code point, the same everywhere.
         entries.sort(key=lambda entry: (SPLITS.index(entry.split), entry.class_name, entry.file))

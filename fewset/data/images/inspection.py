@@ -39,14 +39,7 @@ def warnings_for(images: ImageSet) -> list[str]:
     """
     manifest = images.manifest
     known = KNOWN.get(manifest["source"].split(" ")[0], KNOWN.get(images.name))
-    return [*_overlap(images), *(_wrong_counts(images, known) if known else []), *_small(manifest, known)]
-
-
-def _overlap(images: ImageSet) -> list[str]:
-    pairs = np.unique(np.stack([images.labels, images.splits]), axis=1)
-    labels, splits = np.unique(pairs[0], return_counts=True)
-    shared = [images.class_names[label] for label in labels[splits > 1]]
-    return [f"{len(shared)} classes are in more than one split: {_first(shared)}"] if shared else []
+    return [*(_wrong_counts(images, known) if known else []), *_small(manifest, known)]
 
 
 def _wrong_counts(images: ImageSet, known: Known) -> list[str]:
@@ -60,7 +53,8 @@ def _wrong_counts(images: ImageSet, known: Known) -> list[str]:
         counts = np.bincount(images.labels, minlength=len(images.class_names))
         wrong = [images.class_names[label] for label in np.flatnonzero(counts != known.each)]
         if wrong:
-            lines.append(f"{len(wrong)} classes do not have {known.each} items: {_first(wrong)}")
+            names = ", ".join(wrong[:5]) + (", …" if len(wrong) > 5 else "")
+            lines.append(f"{len(wrong)} classes do not have {known.each} items: {names}")
     return lines
 
 
@@ -83,10 +77,6 @@ def _small(manifest: dict[str, Any], known: Known | None) -> list[str]:
 
 def _slashes(counts: tuple[int, ...]) -> str:
     return " / ".join(f"{count:,}" for count in counts)
-
-
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def contact_sheet(images: ImageSet, classes: int = 24, per_class: int = 12) -> bytes:

@@ -36,7 +36,7 @@ CHARACTERS = 10  # of an alphabet
 ITEMS = 40  # of a character, in each domain
 DOMAINS = ("ink", "chalk")
 
-# What makes the set hard: few strokes that the characters of an alphabet share, little that is a character's
+# These make the set difficult: few strokes that the characters of an alphabet share, little that is a character's
 # own, and much that differs each time that it is written. Lengths are parts of the character's half size.
 _PRIMITIVES = 5
 _OWN = (0.06, 0.1, 0.1)  # how far strokes are moved, swung and bent: from character to character
@@ -48,7 +48,7 @@ _SWAY = 10 * ALONG * (1 - ALONG) * (1 - 2 * ALONG)
 _LATTICE = np.array([[x, y] for y in (-1.0, 0.0, 1.0) for x in (-0.8, 0.0, 0.8)])
 _RING = np.array([[0.0, -1.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.1, -1.1]])
 
-# What a random number is for: the first part of its key, so that no two uses share a number.
+# The use of a random number, the first part of its key, so that no two uses share a number.
 _Use = IntEnum(
     "_Use",
     "ROUNDNESS PRIMITIVE CHOICE OWN ITEM TREMOR AFFINE PEN PRESSURE COLOUR GRAIN MOTTLE CLOUDS",
@@ -102,7 +102,7 @@ def render(
     label: int,
     items: Int[np.ndarray, " items"],
 ) -> UInt8[np.ndarray, "items H W 3"]:
-    """Pictures of a character. Each depends on its own number alone, not on those rendered beside it."""
+    """Pictures of a character. Each depends on its own index alone, not on the others."""
     key = (seed, label, DOMAINS.index(domain), items)
     pen = 0.65 + 0.6 * columns(uniform(1, _Use.PEN, *key))[0]
     ratio = distance(smooth(write(character, pen, *key)))

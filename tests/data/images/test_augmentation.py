@@ -1,7 +1,5 @@
 """Augmentation against Pillow, kornia and naive NumPy, with every dimension a different prime."""
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 import torch
@@ -27,7 +25,7 @@ def images() -> Tensor:
     return torch.from_numpy(bytes_).permute(0, 3, 1, 2)
 
 
-@pytest.mark.parametrize("steps", [[], *([step] for step in STEPS), *permutations(STEPS)])
+@pytest.mark.parametrize("steps", [[], *([step] for step in STEPS), list(STEPS), list(STEPS)[::-1]])
 def test_every_order_of_steps_gives_floats_of_the_size_within_the_range(
     images: Tensor, steps: list[str]
 ) -> None:

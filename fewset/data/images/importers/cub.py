@@ -1,8 +1,8 @@
-"""Caltech-UCSD Birds 200-2011 as unpacked: `images.txt` and its fellows beside `images/`.
+"""Caltech-UCSD Birds 200-2011 as unpacked: four tables beside `images/`.
 
 Each image is cut to the bounding box of its bird, as in the paper. The classes are split at random, or by
-`split/{train,val,test}.csv` (`filename,label`) in or beside `CUB_200_2011/`: then the images listed count,
-by their bare names or by paths.
+`split/{train,val,test}.csv` (`filename,label`) in or beside `CUB_200_2011/`: then only the listed images are
+imported. A `filename` is the name of an image, which is unique in CUB, with or without a path.
 """
 
 from pathlib import PurePosixPath
@@ -22,7 +22,7 @@ def entries(source: Source) -> list[Entry]:
     root = source.folder_of(*_TABLES)
     if root is None:
         raise UserError(
-            f"{source.path} is not laid out as CUB_200_2011: expected {', '.join(_TABLES)} and images/, "
+            f"{source.path} is not in the layout of CUB_200_2011: expected {', '.join(_TABLES)} and images/, "
             "with or without a folder around them"
         )
     names, labels, boxes, classes = (_table(source, str(root / table)) for table in _TABLES)
@@ -44,39 +44,26 @@ def entries(source: Source) -> list[Entry]:
 
 
 def _table(source: Source, file: str) -> dict[str, str]:
-    """The rest of each line by its first word."""
+    """The rest of each line, by its first word."""
     words = (line.partition(" ") for line in source.lines(file))
     return {first: rest for first, _, rest in words}
 
 
 def _listed(source: Source, root: PurePosixPath, found: list[Entry]) -> list[Entry]:
-    """The images of the tables with their splits; none where there are no tables."""
-    by_name: dict[str, list[Entry]] = {}
-    for entry in found:
-        by_name.setdefault(PurePosixPath(entry.file).name, []).append(entry)
+    """The images of the tables with their splits; none if there are no tables."""
+    by_name = {PurePosixPath(entry.file).name: entry for entry in found}
     listed: dict[str, Entry] = {}
     for split in SPLITS:
-        for place in dict.fromkeys((root, root.parent)):
-            table = str(place / "split" / f"{split}.csv")
+        for folder in dict.fromkeys((root, root.parent)):
+            table = str(folder / "split" / f"{split}.csv")
             if table not in source.files:
                 continue
             for line, name, _ in rows_of(source, table):
                 where = f"{table}, line {line} in {source.path}: {name}"
-                entry = _find(by_name, name, where)._replace(split=split)
-                other = listed.setdefault(entry.file, entry)
+                entry = by_name.get(PurePosixPath(name.replace("\\", "/")).name)
+                if entry is None:
+                    raise UserError(f"{where} is no image of {_TABLES[0]}; remove the line")
+                other = listed.setdefault(entry.file, entry._replace(split=split))
                 if other.split != split:
                     raise UserError(f"{where} is for {other.split}, too; remove one of the lines")
     return list(listed.values())
-
-
-def _find(by_name: dict[str, list[Entry]], name: str, where: str) -> Entry:
-    """The image of that name; of several, the one in the folder that is named before it."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    images = by_name.get(path.name, [])
-    if not images:
-        raise UserError(f"{where} is no image of {_TABLES[0]}; remove the line")
-    for image in images:
-        if len(images) == 1 or PurePosixPath(image.file).parent.name == path.parent.name:
-            return image
-    classes = " and of ".join(image.class_name for image in images)
-    raise UserError(f"{where} is an image of {classes}; give it with its folder, FOLDER/{path.name}")

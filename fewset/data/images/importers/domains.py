@@ -1,7 +1,7 @@
 """The same classes in several domains: `domain/class/image`, as OfficeHome has it.
 
-Every domain has every class: one that is spelt differently in two domains would be two classes, perhaps one
-for training and one for testing. A file `X-1`, `X-2`, … derives from the file `X` of the same class in
+Every domain has every class: a class that is spelt differently in two domains would be two classes, perhaps
+one for training and one for testing. A file `X-1`, `X-2`, … derives from the file `X` of the same class in
 another domain, as Sketchy names the sketches of a photo, and shares its origin. Equal names alone mean
 nothing: OfficeHome counts from 00001 in each class of each domain.
 """
@@ -16,7 +16,7 @@ from fewset.data.images.sources import Source
 
 @register_importer("domains", shares=(25, 15, 25))  # the paper's split of the 65 classes of OfficeHome
 def entries(source: Source) -> list[Entry]:
-    """Other files than images are ignored; so is one folder around all."""
+    """Other files are ignored, and so is one folder around everything."""
     images = {file: PurePosixPath(file).parts for file in source.images()}
     if len({parts[0] for parts in images.values()}) == 1 and all(len(parts) > 3 for parts in images.values()):
         images = {file: parts[1:] for file, parts in images.items()}

@@ -1,4 +1,4 @@
-"""A folder a class: `class/image.jpg`, or `train|val|test/class/image.jpg` with any of the three.
+"""One folder for each class: `class/image.jpg`, or `train|val|test/class/image.jpg` with any of the three.
 
 Folders of such folders are groups of classes that are near each other: `group/class/image.jpg`, or
 `train|val|test/group/class/image.jpg`.
@@ -14,7 +14,7 @@ from fewset.data.images.store import SPLITS
 
 @register_importer("folder")
 def entries(source: Source) -> list[Entry]:
-    """Other files than images are ignored; so is one folder around all, as zip files often have it."""
+    """Other files are ignored, and so is one folder around everything, which zip files often have."""
     images = {file: PurePosixPath(file).parts for file in source.images()}
     tops = {parts[0] for parts in images.values()}
     if len(tops) == 1 and not tops & set(SPLITS) and all(len(parts) > 2 for parts in images.values()):

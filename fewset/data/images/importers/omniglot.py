@@ -34,8 +34,8 @@ def entries(source: Source) -> list[Entry]:
     for folder in _FOLDERS:
         if folder not in folders:
             raise UserError(
-                f"{source.path} is not laid out as Omniglot: {folder}/alphabet/character/ has no images; "
-                f"unpack {' and '.join(f'{name}.zip' for name in _FOLDERS)} into one folder"
+                f"{source.path} is not in the layout of Omniglot: {folder}/alphabet/character/ has no images"
+                f"; unpack {' and '.join(f'{name}.zip' for name in _FOLDERS)} into one folder"
             )
     return found
 

@@ -26,12 +26,6 @@ def test_csv(tmp_path: Path, write: Write, images: str) -> None:
     assert_holds(import_set("csv", write(tree, tmp_path), size=11), tree, rows_of(images))
 
 
-@both
-def test_csv_in_a_folder(tmp_path: Path, write: Write) -> None:
-    tree = {f"top/{name}": data for name, data in tables().items()}
-    assert_holds(import_set("csv", write(tree, tmp_path), size=11), tree, rows_of("top/images/"))
-
-
 def test_csv_with_paths_any_of_the_splits_and_more_columns(tmp_path: Path) -> None:
     data = picture(0)
     table = '\ufefflabel,filename,x\r\ncat,../other/1.png,\r\n\r\n"a, b",.\\sub\\2.png,7\r\n'

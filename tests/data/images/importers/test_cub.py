@@ -1,9 +1,7 @@
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from fewset.core.errors import UserError
 from fewset.data.images.decoding import Box, decode
@@ -71,21 +69,6 @@ def test_cub(tmp_path: Path, write: Write, top: str, seed: int) -> None:
     assert_birds(got, tree, {name: SPLITS[drawn[n]] for n, name in enumerate(CLASSES)}, top)
 
 
-def test_only_what_is_in_the_box_is_kept(tmp_path: Path) -> None:
-    pixels = np.full((40, 50, 3), 255, dtype=np.uint8)
-    pixels[10:30, 20:40] = [10, 200, 30]
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    tree = cub()
-    image = f"CUB_200_2011/images/{file_of(CLASSES[0], 1)}"
-    tree[image] = buffer.getvalue()
-    boxes = tree["CUB_200_2011/bounding_boxes.txt"].split(b"\n")
-    tree["CUB_200_2011/bounding_boxes.txt"] = b"\n".join([b"1 20.0 10.0 20.0 20.0", *boxes[1:]])
-    got = import_set("cub", as_directory(tree, tmp_path), size=11)
-    first = got.images[np.flatnonzero(got.labels == 0)[0]]
-    np.testing.assert_array_equal(first, np.broadcast_to([10, 200, 30], (11, 11, 3)))
-
-
 def split_tables(head: str, place: str, given: dict[str, list[str]], folder: str | None = None) -> Tree:
     """Tables of bare names, or of paths that begin with `folder`."""
 
@@ -101,7 +84,7 @@ def split_tables(head: str, place: str, given: dict[str, list[str]], folder: str
 
 
 GIVEN = {"train": [CLASSES[3], CLASSES[0]], "val": [CLASSES[4]], "test": [CLASSES[1]]}  # not the third class
-FOLDERS = [None, "", "images/", "/data/CUB_200_2011/images/", "D:\\images\\"]
+FOLDERS = [None, "images/", "D:\\images\\"]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -112,34 +95,6 @@ def test_given_splits(tmp_path: Path, place: str, head: str, folder: str | None)
     tree = {**cub(), **split_tables(head, place, GIVEN, folder)}
     got = import_set("cub", as_directory(tree, tmp_path), size=11)
     assert_birds(got, tree, {name: split for split, names in GIVEN.items() for name in names})
-
-
-def same_name_in_two_classes() -> Tree:
-    """A tree in which `1.jpg` is an image of each of the first two classes."""
-    tree = cub()
-    for name in CLASSES[:2]:
-        old = file_of(name, 1)
-        tree[f"CUB_200_2011/images/{name}/1.jpg"] = tree.pop(f"CUB_200_2011/images/{old}")
-        names = tree["CUB_200_2011/images.txt"].decode().replace(old, f"{name}/1.jpg")
-        tree["CUB_200_2011/images.txt"] = names.encode()
-    return tree
-
-
-def test_images_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
-    tree = same_name_in_two_classes()
-    for split, name in zip(("train", "test"), CLASSES, strict=False):
-        tree[f"split/{split}.csv"] = f"filename,label\n{name}/1.jpg,{name}".encode()
-    got = import_set("cub", as_directory(tree, tmp_path), size=11)
-    assert [SPLITS[split] for split in got.splits] == ["train", "test"]
-    for row, name in enumerate(CLASSES[:2]):
-        data = tree[f"CUB_200_2011/images/{name}/1.jpg"]
-        np.testing.assert_array_equal(got.images[row], decode(data, 11, BOXES[1]).pixels)
-
-
-def test_a_bare_name_of_two_images_is_refused(tmp_path: Path) -> None:
-    tree = {**same_name_in_two_classes(), "split/train.csv": b"filename,label\n1.jpg,a"}
-    with pytest.raises(UserError, match=r"1\.jpg is an image of 001\.Albatross and of 002\.Auklet; give"):
-        import_set("cub", as_directory(tree, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -160,10 +115,9 @@ def test_what_is_wrong_is_said(tmp_path: Path, table: str, content: bytes, compl
     assert_nothing_was_written()
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_an_image_in_two_splits(tmp_path: Path, folder: str | None) -> None:
+def test_an_image_in_two_splits(tmp_path: Path) -> None:
     given = {"train": CLASSES[:2], "test": CLASSES[1:]}
-    tables = split_tables("filename,label", "", given, folder)
+    tables = split_tables("filename,label", "", given)
     with pytest.raises(UserError, match=r"test.csv, line 2 in .*Auklet_0001_201.jpg is for train, too"):
         import_set("cub", as_directory({**cub(), **tables}, tmp_path))
 
@@ -171,5 +125,5 @@ def test_an_image_in_two_splits(tmp_path: Path, folder: str | None) -> None:
 def test_another_layout(tmp_path: Path) -> None:
     tree = cub()
     del tree["CUB_200_2011/bounding_boxes.txt"]
-    with pytest.raises(UserError, match="not laid out as CUB_200_2011"):
+    with pytest.raises(UserError, match="layout of CUB_200_2011"):
         import_set("cub", as_directory(tree, tmp_path))

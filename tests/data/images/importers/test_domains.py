@@ -71,12 +71,6 @@ def test_officehome(tmp_path: Path, write: Write, top: str, seed: int) -> None:
     assert got.origins is None
 
 
-def test_the_65_classes_of_officehome_are_split_25_15_25(tmp_path: Path) -> None:
-    tree = {f"{domain}/{c:02}/1.png": picture(c) for c in range(65) for domain in ("Art", "Clipart")}
-    got = import_set("domains", as_directory(tree, tmp_path), size=11)
-    assert [got.manifest["counts"][split]["classes"] for split in SPLITS] == [25, 15, 25]
-
-
 def origins_of(tree: Tree, place: Path) -> dict[str, str | None]:
     with open_source(as_directory(tree, place)) as source:
         return {entry.file: entry.origin for entry in IMPORTERS["domains"].entries(source)}

@@ -78,12 +78,6 @@ def test_pickled_png_files(tmp_path: Path, write: Write, prefix: str) -> None:
     assert got.manifest["source_size"] == {"smallest": 84, "median": 84}
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_pickles_of_every_protocol(tmp_path: Path, protocol: int) -> None:
-    got = import_set("tieredimagenet", as_directory(pngs(protocol=protocol), tmp_path), size=11)
-    assert_holds_arrays(got, LABELS, UNIQUE)
-
-
 @both
 @pytest.mark.parametrize("compressed", [False, True])
 def test_npz_arrays_become_red_first(tmp_path: Path, write: Write, compressed: bool) -> None:
