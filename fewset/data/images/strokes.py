@@ -36,8 +36,8 @@ CHARACTERS = 10  # of an alphabet
 ITEMS = 40  # of a character, in each domain
 DOMAINS = ("ink", "chalk")
 
-# These make the set difficult: few strokes that the characters of an alphabet share, little that is a character's
-# own, and much that differs each time that it is written. Lengths are parts of the character's half size.
+# These make the set difficult: characters of an alphabet share few strokes and differ little, and each item
+# differs much from its character. Lengths are parts of the character's half size.
 _PRIMITIVES = 5
 _OWN = (0.06, 0.1, 0.1)  # how far strokes are moved, swung and bent: from character to character
 _ITEM = (0.19, 0.25, 0.25)  # and from item to item

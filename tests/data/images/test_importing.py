@@ -126,13 +126,6 @@ def test_a_damaged_member_of_a_zip_is_a_bad_image(tmp_path: Path) -> None:
         import_set("folder", path, size=11)
 
 
-@both
-def test_a_huge_file_is_a_bad_image(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fewset.data.images.sources._LARGEST", 2000)
-    with pytest.raises(UserError, match=r"c0/1.png.* file of 2001 bytes, more than the limit of 2000"):
-        import_set("folder", write({**folder(), "c0/1.png": b"\0" * 2001}, tmp_path), size=11)
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_import_leaves_nothing(
     tmp_path: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch

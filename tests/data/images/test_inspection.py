@@ -117,11 +117,3 @@ def test_enlarged_images() -> None:
     assert line.startswith("most source images are smaller (6 px")
     assert line.endswith("than the stored 7 px: they were enlarged")
     assert warnings_for(make(source="folder /x", source_size={"smallest": 3, "median": 7})) == []
-
-
-def test_the_known_sets_agree_with_themselves() -> None:
-    for name, known in KNOWN.items():
-        if known.each:
-            assert known.items == sum(known.classes) * known.each, name
-    assert sum(KNOWN["omniglot"].classes) == 4 * 1623
-    assert sum(KNOWN["cub"].classes) == 200

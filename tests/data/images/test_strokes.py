@@ -46,12 +46,6 @@ def test_flushed_denormals_change_nothing() -> None:
     np.testing.assert_array_equal(plain, flushed)
 
 
-def test_another_seed_makes_another_set() -> None:
-    first, second = strokes.alphabet(0, 0), strokes.alphabet(1, 0)
-    assert not any(a.shape == b.shape and np.allclose(a, b) for a in first for b in second)
-    assert not np.array_equal(pictures(seed=0), pictures(seed=1))
-
-
 @pytest.mark.parametrize("domain", strokes.DOMAINS)
 def test_an_item_depends_on_its_own_number_alone(domain: str) -> None:
     character = strokes.alphabet(0, 0)[1]
@@ -67,25 +61,6 @@ def test_characters_are_distinct_and_fill_their_box() -> None:
     for character in characters:
         assert 2 <= len(character) <= 4
         assert np.abs(character).max() <= 1 + 1e-12
-
-
-def test_items_vary_but_resemble_their_class() -> None:
-    # Darkness of ink, blurred: the nearest class mean is right far more often than by chance (1 in 10).
-    items = 30
-    classes = tuple(range(100, 200, 10))
-    grey = pictures(labels=classes, items=items).reshape(10, 2, items, 32, 32, 3)[:, 0].mean(axis=-1)
-    blurred = grey.reshape(10, items, 8, 4, 8, 4).mean(axis=(3, 5)).reshape(10, items, 64)
-    assert len(np.unique(blurred.reshape(-1, 64), axis=0)) == 10 * items
-    blurred -= blurred.mean(axis=-1, keepdims=True)
-    means, queries = blurred[:, :20].mean(axis=1), blurred[:, 20:]
-    nearest = np.linalg.norm(queries[:, :, None] - means, axis=-1).argmin(axis=-1)
-    accuracy = (nearest == np.arange(10)[:, None]).mean()
-    assert accuracy > 0.3
-
-
-def test_domains_differ_in_brightness() -> None:
-    ink, chalk = pictures(items=11).reshape(2, 2, 11, -1).mean(axis=-1).transpose(1, 0, 2)
-    assert ink.min() > chalk.max()
 
 
 def test_layout_of_the_whole_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
