@@ -6,6 +6,7 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.data.images.merging import merge_sets
 from fewset.data.images.store import ImageSet, list_sets, open_set, set_path, write_store
+from tests.helpers.command_line import fewset
 
 
 def make(name: str, items: int, classes: int, size: int = 6, **more: Any) -> ImageSet:
