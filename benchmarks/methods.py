@@ -21,10 +21,10 @@ from fewset.compute.devices import pick_device
 from fewset.core.errors import refuse_unknown
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
-from fewset.models.about import about_of
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
+from fewset.models.method_info import method_info
 from fewset.models.model import FewShotModel
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex
@@ -52,7 +52,7 @@ def measure_methods(
 
     One task after another is measured on `plain_tasks` in each repetition and extrapolated to all `tasks`.
     """
-    chosen = heads or [name for name, head in HEADS.items() if about_of(head).takes == "embeddings"]
+    chosen = heads or [name for name, head in HEADS.items() if method_info(head).takes == "embeddings"]
     for name in chosen:
         refuse_unknown("head", name, HEADS)
     size = {"device": str(pick_device(setup.device)), "way": way, "shot": shot, "query": query}
@@ -68,7 +68,7 @@ def measure_methods(
             },
         )
         record = {**measured, "sides": record["sides"] + measured["sides"]}
-        kind = "iterative" if about_of(HEADS[name]).iterative else "closed form"
+        kind = "iterative" if method_info(HEADS[name]).iterative else "closed form"
         what = f"{name} ({kind}), one task at a time / this engine"
         ratios.append(time_ratio(what, single, many, tasks / plain_tasks))
     facts = []
@@ -101,10 +101,8 @@ class MethodSide:
         self.features, self.spec = made_up_rows(dim).to(place), TaskSpec(seed=SEED, **spec)
         torch.manual_seed(SEED)
         made = HEADS[head](dim)
-        average = "post" if about_of(made).every_shot else "pre"
+        average = "post" if method_info(made).every_shot else "pre"
         self.model = FewShotModel(FeatureInput(dim), Identity(dim), made, average).to(place)
-        if self.model.capabilities.fitted:
-            made.fit(self.features)  # type: ignore[operator]
 
     @property
     def rows(self) -> int:

@@ -33,7 +33,6 @@ from fewset.experiments.config import Options
 from fewset.experiments.result import command_line
 from fewset.io.files import write_json
 from fewset.io.paths import inside
-from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
@@ -148,8 +147,6 @@ def _ready(row: MethodRow, shot: int, chosen: Options, embeddings: Embeddings, o
             other = _build(row, chosen, embeddings, training=False)
             other.adapter.load_state_dict(model.adapter.state_dict())
             model = other
-    if model.capabilities.fitted:
-        cast(FittedHead, model.head).fit(embeddings.train)
     return model
 
 
@@ -164,4 +161,4 @@ def _build(row: MethodRow, chosen: Options, embeddings: Embeddings, training: bo
 def _score(model: FewShotModel, embeddings: Embeddings, setup: str, shot: int, tasks: int) -> Score:
     features, labels = embeddings.unseen(setup)
     spec = TaskSpec(way=5, shot=shot, query=15, tasks=tasks, seed=_SEED)
-    return evaluate(model, model.backbone(features), labels, spec, title="scoring")
+    return evaluate(model, model.feature_transform(features), labels, spec, title="scoring")

@@ -10,11 +10,12 @@ from typing import Any
 from fewset.core.errors import refuse_unknown
 from fewset.core.parsing import parse
 from fewset.experiments.config import ModelConfig, Options
-from fewset.models.about import About, about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.heads import HEADS
+from fewset.models.method_info import MethodInfo, method_info
 
 _TRANSFORM = "transform"
+_STEPS = {"none": (), "l2n": ("l2",), "cl2n": ("centre", "l2")}  # as in SimpleShot (Wang et al., 2019)
 _TEMPERATURE = "temperature"
 
 
@@ -40,13 +41,13 @@ class MethodRow:
     then: str = ""
 
     @property
-    def about(self) -> About:
+    def about(self) -> MethodInfo:
         """Of the head that classifies."""
-        return about_of(HEADS[self.then or self.head])
+        return method_info(HEADS[self.then or self.head])
 
     @property
     def trained(self) -> bool:
-        parts = (about_of(HEADS[self.head]), about_of(ADAPTERS[self.adapter]))
+        parts = (method_info(HEADS[self.head]), method_info(ADAPTERS[self.adapter]))
         return self.learn or any(part.trained for part in parts)
 
     def choices(self) -> list[Options]:
@@ -63,15 +64,16 @@ class MethodRow:
         head = self.head
         if self.then and not training:
             head, options = self.then, {}
-        alone = about_of(ADAPTERS[self.adapter]).trained  # an adapter is given one row a class, as in FEAT
+        alone = method_info(ADAPTERS[self.adapter]).trained  # an adapter is given one row a class, as in FEAT
         return ModelConfig(
             backbone="features",
-            backbone_options={"dim": dim, "transform": transform},
+            backbone_options={"dim": dim},
+            feature_transform=_STEPS[transform],
             adapter=self.adapter,
             adapter_options=self.adapter_options,
             head=head,
             head_options=options,
-            average="post" if about_of(HEADS[head]).every_shot and not alone else "pre",
+            average="post" if method_info(HEADS[head]).every_shot and not alone else "pre",
         )
 
 
@@ -84,9 +86,9 @@ def method_rows(without: Sequence[str] = ()) -> list[MethodRow]:
     given = [parse(MethodRow, row, what="file rows.toml") for row in tomllib.loads(text)["rows"]]
     named = {row.head for row in given}
     others = [
-        MethodRow(about_of(head).paper.partition(",")[0] or name, name)
+        MethodRow(method_info(head).paper.partition(",")[0] or name, name)
         for name, head in HEADS.items()
-        if name not in named and about_of(head).takes == "embeddings"
+        if name not in named and method_info(head).takes == "embeddings"
     ]
     rows = [*given, *others]
     for name in without:

@@ -1,15 +1,30 @@
 """Models: the methods, their sizes, their weights, their embeddings."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fewset.cli.options import DeviceOption, ForceOption, PluginOption, start
 from fewset.cli.output import begin_group, console, echo, make_table
 
+if TYPE_CHECKING:
+    from fewset.models.method_info import MethodInfo
+
 PANEL = "Models"
 commands = typer.Typer()
+
+
+def list_methods() -> list[tuple[str, str, "MethodInfo"]]:
+    """Every adapter and head, and MAML: the key of a recipe, the name there, and what the method says."""
+    from fewset.models.adapters import ADAPTERS
+    from fewset.models.heads import HEADS
+    from fewset.models.maml import MamlModel
+    from fewset.models.method_info import method_info
+
+    parts = {"model.adapter": ADAPTERS, "model.head": HEADS}
+    members = [(part, name, kind) for part, registry in parts.items() for name, kind in registry.items()]
+    return [(part, name, method_info(kind)) for part, name, kind in [*members, ("model", "maml", MamlModel)]]
 
 
 @commands.command()
@@ -21,8 +36,7 @@ def params(plugin: PluginOption = None) -> None:
     Example: `fewset params`
     """
     start(plugin)
-    from fewset.models.adapters import ADAPTERS, count_parameters
-    from fewset.models.methods import list_methods
+    from fewset.models.adapters import ADAPTERS
 
     table, place = make_table("name", "kind", "needs", "paper"), ""
     for part, name, about in list_methods():
@@ -30,9 +44,13 @@ def params(plugin: PluginOption = None) -> None:
             begin_group(table, place)
         table.add_row(name, about.kind, ", ".join(about.needs()), f"{about.paper}: {about.summary}")
     console.print(table)
+
+    def parameters(name: str, dim: int) -> str:
+        return f"{sum(parameter.numel() for parameter in ADAPTERS[name](dim).parameters()):,}"
+
     sizes = make_table("adapter", "d = 64 (ConvNet)", "d = 640 (ResNet-12, WRN)")
-    for name, adapter in sorted(ADAPTERS.items()):
-        sizes.add_row(name, *(f"{count_parameters(adapter(dim)):,}" for dim in (64, 640)))
+    for name in ADAPTERS:
+        sizes.add_row(name, *(parameters(name, dim) for dim in (64, 640)))
     console.print(sizes)
 
 

@@ -4,11 +4,12 @@ Whatever needs many rows walks through them once, in the order of the file, a fe
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
@@ -16,8 +17,8 @@ from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
 
 
-def feature_input(model: FewShotModel, table: FeatureTable) -> nn.Module:
-    """The backbone of a model that fits this table, or an error."""
+def check_table(model: FewShotModel, table: FeatureTable) -> None:
+    """Raise for a model that does not fit this table."""
     if model.capabilities.takes != "features":
         raise UserError(
             "this model embeds images, but a table of features was given; expected a model whose backbone is "
@@ -25,32 +26,43 @@ def feature_input(model: FewShotModel, table: FeatureTable) -> nn.Module:
         )
     if model.dim != table.dim:
         raise UserError(
-            f"the model is made for features of {model.dim} numbers, but {table.name!r} has {table.dim}"
+            f"the model is made for features of dimension {model.dim}, but those of {table.name!r} have "
+            f"{table.dim}"
         )
-    return model.backbone
+
+
+def embed_rows(model: FewShotModel, features: Float[Tensor, "items D"]) -> Float[Tensor, "items D"]:
+    """Rows of a table, after all that the model does to a row by itself."""
+    embedded: Tensor = model.feature_transform(model.backbone(features))
+    return embedded
 
 
 def fit_centre(model: FewShotModel, table: FeatureTable) -> None:
-    """Take the mean of the seen classes' training rows, where the model's backbone has a buffer `centre`."""
-    centre = dict(feature_input(model, table).named_buffers()).get("centre")
-    if centre is not None:
+    """Take the mean of the seen classes' training rows, where `model.feature_transform` subtracts it."""
+    check_table(model, table)
+    transform = model.feature_transform
+    if transform.mean is not None:
+
+        def embed(features: Float[Tensor, "items D"]) -> Float[Tensor, "items D"]:
+            return transform.before_centre(model.backbone(features))
+
         rows = table.rows(table.classes("seen"), "train")
-        total = _sums(lambda features: features, table, rows, np.zeros_like(rows), 1, device_of(model))
-        centre.copy_(total[0] / len(rows))
+        total = _sums(embed, table, rows, np.zeros_like(rows), 1, device_of(model))
+        transform.mean.copy_(total[0] / len(rows))
 
 
 def training_means(
     model: FewShotModel, table: FeatureTable, classes: Int[np.ndarray, " N"], chunk: int | None = None
 ) -> Float[Tensor, "N D"]:
     """The mean of all training rows of each class, after the model's input. `chunk` does not change it."""
-    entry = feature_input(model, table)
+    check_table(model, table)
     rows = table.rows(classes, "train")
     groups = table.places(classes, rows)
     counts = np.bincount(groups, minlength=len(classes))
     if counts.min() == 0:
         name = table.class_names[classes[counts.argmin()]]
         raise UserError(f"class {name!r} of {table.name!r} has no training rows, expected at least one")
-    sums = _sums(entry, table, rows, groups, len(classes), device_of(model), chunk)
+    sums = _sums(partial(embed_rows, model), table, rows, groups, len(classes), device_of(model), chunk)
     return (sums / torch.from_numpy(counts).to(sums.device).unsqueeze(1)).float()
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from fewset.core.randomness import Stream, mix
 from fewset.evaluation.scoring import score_tasks
-from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.model import FewShotModel
+from fewset.models.model import FewShotModel, compares_class_means
 from fewset.tasks.episode import Episode, split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import ALONE, FOREIGN, Score, compare
@@ -28,7 +27,7 @@ def score_controls(
     queries. A model that needs its set is worse in both; one that only normalises is worse in neither.
     """
     scores = {ALONE: score_tasks(model.alone(), features, index, spec)}
-    if not model.capabilities.adapts_queries or isinstance(model.head, PrototypeHead):
+    if not model.capabilities.adapts_queries or compares_class_means(model):
         classify = partial(foreign_logits, model)
         foreign = score_tasks(classify, features, index, spec, draw=with_another_task(index, spec))
         scores[FOREIGN] = Score.of(foreign.per_task, spec, index.digest)

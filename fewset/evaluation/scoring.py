@@ -12,7 +12,7 @@ from fewset.compute import distributed
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.evaluation.embedding import evaluating
-from fewset.models.task_model import TaskModel
+from fewset.models.task_model import TaskModel, device_of
 from fewset.tasks.episode import Episode, split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
@@ -38,21 +38,20 @@ def evaluate(
 
     Args:
         model: The model, in any mode: it is scored in evaluation mode and left as it was.
-        features: One row of embeddings an item, as `model.embed` makes them, of any type of numbers. For a
-            head that takes maps, one map an item, as `model.maps` makes them.
-        labels: The class of each row, as a whole number.
+        features: One row of embeddings an item, as `model.embed` makes them, of any real type. For a head
+            that takes maps, one map an item, as `model.maps` makes them.
+        labels: The class of each row, as an integer.
         spec: Which tasks to draw.
         class_names: The name of each class, for errors that mention one.
         chunk: How many tasks to compute at once. It changes the result by rounding at most.
-        title: What a progress bar says; without it none is shown.
+        title: The title of a progress bar; without it none is shown.
 
     Returns:
         The mean accuracy, its interval, and the accuracy of each task.
 
     Raises:
-        ValueError: The tasks cannot be drawn, because there are too few classes or items; the features are
-            not finite, not of the model's size, or not as many as the labels; or they are so large that the
-            logits are not finite.
+        ValueError: There are too few classes or items to draw the tasks; the features are not finite, not of
+            the model's dimension, or not as many as the labels; or the logits are not finite.
 
     Example:
         >>> import fewset
@@ -68,17 +67,11 @@ def evaluate(
     if table.ndim not in (2, 4) or classes.shape != table.shape[:1] or classes.dtype.kind not in "iu":
         raise UserError(
             f"got features of shape {tuple(table.shape)} and labels of shape {classes.shape} and type "
-            f"{classes.dtype}, expected (items, D), or (items, H, W, D) of maps, and (items,), one whole "
-            "number a row"
-        )
-    if table.is_complex() or table.is_quantized or table.is_meta or table.layout != torch.strided:
-        raise UserError(
-            f"got features of type {table.dtype} ({table.layout}, on {table.device}), expected real numbers, "
-            "each in its place; convert them with `.dequantize()`, `.to_dense()` or `.real`"
+            f"{classes.dtype}, expected (items, D), or (items, H, W, D) of maps, and (items,) integers"
         )
     index = ClassIndex(classes, class_names)
     with evaluating(model) as evaluated:
-        return score_tasks(evaluated, _checked(table, model), index, spec, chunk=chunk, title=title)
+        return score_tasks(evaluated, _as_input(table, model), index, spec, chunk=chunk, title=title)
 
 
 def _tensor(values: Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]) -> Shaped[Tensor, "..."]:
@@ -86,49 +79,40 @@ def _tensor(values: Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]) -> Shaped
     return values if isinstance(values, Tensor) else torch.as_tensor(np.require(values, requirements="W"))
 
 
-def _checked(
+def _as_input(
     features: Shaped[Tensor, "items *places D"], model: TaskModel
 ) -> Shaped[Tensor, "items *places D"]:
-    """The features as the model takes them, or an error."""
-    embeds = model.capabilities.embeds
-    if (features.ndim == 4) != model.capabilities.maps:
-        there, wanted = ("maps", "embed") if features.ndim == 4 else ("rows of embeddings", "maps")
+    """The features on the model's device and of its type; raises where the model takes others."""
+    can = model.capabilities
+    if (features.ndim == 4) != can.maps:
+        wanted = "maps, as `model.maps` makes them" if can.maps else "rows, as `model.embed` makes them"
+        raise UserError(f"got features of shape {tuple(features.shape)}, and this model takes {wanted}")
+    dim = getattr(model, "dim", None) if can.embeds else 3 * model.input_size**2
+    if dim not in (None, features.shape[-1]):
         raise UserError(
-            f"the features are {there} of shape {tuple(features.shape)}, and this model takes what "
-            f"`model.{wanted}` makes; take that, or another head"
+            f"the features have dimension {features.shape[-1]}, and this model takes {dim}; embed the items "
+            "with this model"
         )
-    parts = dict(model.named_children())
-    widths = {name: getattr(parts[name], "dim", None) for name in ("backbone", "head") if embeds}
-    for name, dim in (widths or {"input": 3 * model.input_size**2}).items():
-        if dim not in (None, features.shape[-1]):
-            raise UserError(
-                f"the features have {features.shape[-1]} numbers a row, and the {name} of this model has "
-                f"{dim}; embed the items with this model"
-            )
-    if not embeds:
+    features = features.to(device_of(model))
+    if not can.embeds:
         return features  # pixels
-    kinds = [parameter.dtype for parameter in model.parameters()]
-    if features.ndim == 2 or features.dtype != torch.float16:  # maps stay as small as they are
-        features = features.to(kinds[0] if kinds else torch.float32)
+    if features.dtype != torch.float16 or features.ndim == 2:  # maps stay in half precision
+        features = features.to(next((value.dtype for value in model.parameters()), torch.float32))
     check_finite_rows(features)
     return features
 
 
 def check_finite_rows(features: Shaped[Tensor, "items *places D"]) -> None:
-    """Reject rows with numbers that are not finite, or so large that squared distances are not."""
-    if not features.numel() or not features.is_floating_point():
+    """Raise if a row is not finite, or so large that squared distances are not."""
+    if not features.is_floating_point():
         return
-    largest = max(abs(bound.item()) for bound in torch.aminmax(features))
-    if 4 * features[0].numel() * largest * largest <= torch.finfo(torch.float32).max:
-        return
-    if features.dtype != torch.float64:
-        features = features.float()
-    squares = features.flatten(1).square().sum(dim=1)
-    strange = (~(4 * squares).isfinite()).nonzero().flatten()
-    if len(strange):
+    at_least_single = torch.promote_types(features.dtype, torch.float32)
+    lengths = torch.linalg.vector_norm(features.flatten(1), dim=1, dtype=at_least_single)
+    wrong = (~(2 * lengths).square().isfinite()).nonzero().flatten()
+    if len(wrong):
         raise UserError(
-            f"{len(strange)} of {len(features)} rows of features have numbers that are too large to square "
-            f"or not finite, the first is row {strange[0]}; leave them out, scale them or embed them again"
+            f"{len(wrong)} of {len(features)} rows of features are not finite, or too large to square; the "
+            f"first is row {wrong[0]}; leave them out, scale them or embed them again"
         )
 
 
@@ -156,16 +140,13 @@ def score_tasks(
         support, query, labels = (each.to(features.device) for each in rows)
         logits = classify(gather(features, support), gather(features, query))
         if not logits.isfinite().all():
-            raise UserError(
-                "the logits of some tasks are not finite: the features are too large for this model; scale "
-                "them"
-            )
+            raise UserError("the logits of some tasks are not finite; scale the features down")
         per_task[first:last] = task_accuracy(logits, labels).cpu().numpy()
     return Score.of(per_task) if draw else Score.of(per_task, spec, index.digest)
 
 
 def gather(features: Shaped[Tensor, " items *item"], rows: Int[Tensor, "*batch"]) -> Shaped[Tensor, "..."]:
-    """`features[rows]`, three times as fast; maps in half precision become single precision."""
+    """`features[rows]`, three times as fast; maps in half precision are returned in single precision."""
     gathered = features.index_select(0, rows.reshape(-1)).view(*rows.shape, *features.shape[1:])
     return gathered.float() if gathered.dtype == torch.float16 else gathered
 
@@ -176,17 +157,12 @@ def task_accuracy(logits: Float[Tensor, "T M N"], labels: Int[Tensor, "T M"]) ->
 
 
 def task_chunks(
-    tasks: int,
-    size: int,
-    chunk: int | None = None,
-    title: str = "",
-    *,
-    results: Sequence[np.ndarray],
+    tasks: int, size: int, chunk: int | None = None, title: str = "", *, results: Sequence[np.ndarray]
 ) -> Iterator[tuple[int, int]]:
     """The first and last (excluded) task of each chunk; a task has `size` embedding values.
 
-    Each of several processes gets a part of the chunks and fills in its tasks of the `results`. After the
-    last chunk every process has the results of all tasks.
+    Each of several processes gets a part of the chunks and fills in its part of the `results`. After the last
+    chunk every process has the results of all tasks.
     """
     chunk = chunk or max(1, _CHUNK_SIZE // size)
     begin, end = distributed.shard(tasks, chunk)

@@ -15,12 +15,12 @@ from fewset.data.features.table import FeatureTable, list_features, open_feature
 from fewset.data.images.store import ImageSet, available_sets, open_set
 from fewset.experiments.config import ModelConfig, Options, Recipe
 from fewset.models.adapters import ADAPTERS
-from fewset.models.backbones import BACKBONES
+from fewset.models.backbones import BACKBONES, taken_by
 from fewset.models.heads import HEADS
 from fewset.models.layers.transform import FeatureTransform
 from fewset.models.maml import MamlModel
 from fewset.models.model import FewShotModel
-from fewset.models.task_model import TaskModel, taken_by
+from fewset.models.task_model import TaskModel
 from fewset.training.seeding import seeded
 
 

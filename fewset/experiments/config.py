@@ -9,10 +9,9 @@ from fewset.core.errors import UserError
 from fewset.core.names import plain_name, shortened
 from fewset.core.parsing import plain
 from fewset.core.randomness import check_seed
-from fewset.models.backbones import BACKBONES
+from fewset.models.backbones import BACKBONES, Takes, taken_by
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
-from fewset.models.task_model import Takes, taken_by
 from fewset.tasks.spec import TaskSpec
 from fewset.training.episodic import TrainConfig
 from fewset.training.pretrain import PretrainConfig
@@ -201,7 +200,7 @@ _NOT_OF_PRETRAINING = {
 }
 _NOT_OF_FEATURES = {
     "data": ("domain", "hold_out"),
-    "model": ("maml", "test_time_flip", "scales", "feature_transform"),
+    "model": ("maml", "test_time_flip", "scales"),
     "train": ("init", "augment", "rotation_classes", "related", "joint", *_FROZEN, "precision"),
     "evaluate": ("split", "way", "query", "related"),
 }

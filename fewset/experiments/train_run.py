@@ -11,7 +11,6 @@ from fewset.compute import distributed
 from fewset.compute.devices import pick_device, usable_precision
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
-from fewset.data.images.store import open_set
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
@@ -30,11 +29,8 @@ from fewset.experiments.tracking import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.io.files import file_digest
 from fewset.io.paths import inside
-from fewset.models.adapters import FittedAdapter
-from fewset.models.heads import FittedHead
 from fewset.models.model import FewShotModel, embedding_model
-from fewset.models.task_model import TaskModel
-from fewset.training.batches import TrainingItems, trained_items
+from fewset.training.batches import TrainingItems
 from fewset.training.episodic import MetaTraining
 from fewset.training.feature_training import FeatureTraining
 from fewset.training.frozen import FrozenTraining
@@ -123,7 +119,6 @@ def _train(
         changed = distributed.on_main_process(lambda: changes_since(run, recipe))
         if changed:
             raise UserError(f"{changed}: it was replaced while the run was trained; start anew with --force")
-        _fit_head(stage.model, recipe)
         size = _stored_size(recipe)
         distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS, size))
         result = evaluate_run(out, device=device)[0]
@@ -198,16 +193,15 @@ def stage_for(recipe: Recipe, beside: Path, device: torch.device = _CPU) -> Stag
 def _fit_transform(model: FewShotModel, items: TrainingItems) -> None:
     """Take the mean of the train split's embeddings, as the backbone gives them before the training."""
     plain = FewShotModel(model.backbone, model.adapter, model.head, test_time_flip=model.test_time_flip)
-    transform: FittedHead = model.feature_transform  # type: ignore[assignment]
-    transform.fit(
+    model.feature_transform.fit(
         embed_images(plain, items.images.images, items.train.rows, title="embedding the train split")
     )
 
 
 def _fit_adapter(model: FewShotModel, items: TrainingItems) -> None:
     """Give an adapter that begins with them the embeddings and classes of the train split."""
-    adapter: FittedAdapter = model.adapter  # type: ignore[assignment]
     features = embed_images(model, items.images.images, items.train.rows, title="embedding the train split")
+    adapter: Any = model.adapter
     adapter.fit(features, torch.from_numpy(items.train.labels).to(features.device))
 
 
@@ -215,12 +209,3 @@ def _stored_size(recipe: Recipe) -> int | None:
     """Pixels a side of the images that a recipe trains on, as they are stored; None of features."""
     data = open_data(recipe.model, recipe.data.set)
     return None if isinstance(data, FeatureTable) else data.size
-
-
-def _fit_head(model: TaskModel, recipe: Recipe) -> None:
-    """Give a head that wants them (SimpleShot) the features of the train split."""
-    if model.capabilities.fitted:
-        head: FittedHead = model.head  # type: ignore[assignment]
-        images = open_set(recipe.data.set)
-        rows = trained_items(images, recipe.data.domain, recipe.data.hold_out, recipe.seed).rows
-        head.fit(embed_images(model, images.images, rows, title="embedding the train split"))

@@ -11,8 +11,9 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.task_model import Capabilities, TaskModel, taken_by
+from fewset.models.backbones import taken_by
+from fewset.models.method_info import MethodInfo
+from fewset.models.task_model import Capabilities, TaskModel
 from fewset.tasks.episode import class_major_labels
 
 Parameters = Mapping[str, Tensor]
@@ -71,7 +72,7 @@ class MamlModel(TaskModel):
     images at hand, as MAML is usually run: of the support in the inner loop, of all queries after it.
     """
 
-    about = About(
+    about = MethodInfo(
         "gradient steps on the support adapt the whole network",
         paper="MAML, Finn et al., ICML 2017",
         takes="images",
@@ -85,7 +86,7 @@ class MamlModel(TaskModel):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(takes=taken_by(self.backbone), embeds=False, adapts=False, fitted=False)
+        return Capabilities(takes=taken_by(self.backbone), embeds=False, adapts=False)
 
     def train(self, mode: bool = True) -> "MamlModel":
         super().train(mode)
@@ -117,8 +118,8 @@ class MamlModel(TaskModel):
     ) -> Float[Tensor, "M N"]:
         way, shot = support.shape[:2]
         shots, queries = self._images(support.flatten(0, 1)), self._images(query)
-        dim: int = self.backbone.dim  # type: ignore[assignment]  # the backbone's contract
-        classifier = nn.Linear(dim, way, device="meta", dtype=shots.dtype).to_empty(device=shots.device)
+        classifier = nn.Linear(self.backbone.dim, way, device="meta", dtype=shots.dtype)
+        classifier = classifier.to_empty(device=shots.device)
         for parameter in classifier.parameters():
             nn.init.zeros_(parameter)
         network = nn.Sequential(self.backbone, classifier)

@@ -8,11 +8,12 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError, refuse_unknown
-from fewset.models.about import about_of
-from fewset.models.backbones import MapBackbone
+from fewset.models.backbones import MapBackbone, taken_by
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.folding import fold
-from fewset.models.task_model import Capabilities, TaskModel, taken_by
+from fewset.models.layers.transform import FeatureTransform
+from fewset.models.method_info import method_info
+from fewset.models.task_model import Capabilities, TaskModel
 from fewset.tasks.episode import class_major_labels, prototypes
 
 Average = Literal["pre", "post"]
@@ -69,16 +70,17 @@ class FewShotModel(TaskModel):
         transductive: bool = False,
         test_time_flip: bool = False,
         gate: bool = False,
-        feature_transform: nn.Module | None = None,
+        feature_transform: FeatureTransform | None = None,
         scales: tuple[float, ...] = (),
         sets_of_one: bool = False,
     ) -> None:
         super().__init__(backbone)
         refuse_unknown("average", average, get_args(Average))
-        if about_of(head).alone and getattr(adapter, "adapts", True):
+        alone = method_info(head).alone
+        if alone and getattr(adapter, "adapts", True):
             raise UserError(
-                f"{type(head).__name__} cannot follow an adapter: {about_of(head).alone}; take the adapter "
-                "'identity' or another head"
+                f"{type(head).__name__} cannot follow an adapter: {alone}; take the adapter 'identity' or "
+                "another head"
             )
         self.adapter, self.head = adapter, head
         if self.capabilities.maps and not hasattr(backbone, "maps"):
@@ -94,7 +96,7 @@ class FewShotModel(TaskModel):
         self.gate: Tensor | None
         self.register_buffer("gate", torch.ones(()) if gate else None)
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
-        self.feature_transform = feature_transform or nn.Identity()
+        self.feature_transform = feature_transform or FeatureTransform(0)  # no steps, no mean
         if not all(0 < scale <= 1 for scale in scales):
             raise UserError(f"scales are {list(scales)}, expected shares of the side above 0 and up to 1")
         self.scales = scales
@@ -102,7 +104,7 @@ class FewShotModel(TaskModel):
     @property
     def dim(self) -> int:
         """The embedding size, which the backbone knows."""
-        return self.backbone.dim  # type: ignore[return-value]
+        return self.backbone.dim
 
     @property
     def capabilities(self) -> Capabilities:
@@ -112,8 +114,7 @@ class FewShotModel(TaskModel):
             adapts=getattr(self.adapter, "adapts", True),
             adapts_queries=hasattr(self.adapter, "adapt_queries"),
             adapter_fitted=hasattr(self.adapter, "fit"),
-            fitted=hasattr(self.head, "fit"),
-            maps=about_of(self.head).takes == "maps",
+            maps=method_info(self.head).takes == "maps",
         )
 
     def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B *places D"]:
@@ -255,6 +256,12 @@ class FewShotModel(TaskModel):
         query = self.adapt_queries(support, query, mask)
         logits: Tensor = self.head(adapted, query, mask if self.average == "post" else None)
         return logits
+
+
+def compares_class_means(model: FewShotModel) -> bool:
+    """Whether a query is compared with the class means alone, whatever the other queries are."""
+    about = method_info(model.head)
+    return about.class_means and about.kind == "inductive"
 
 
 def embedding_model(model: TaskModel, purpose: str, *, or_maps: bool = False) -> FewShotModel:

@@ -6,13 +6,13 @@ What a model can do is asked of `capabilities`, never of the class of a model or
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-Takes = Literal["images", "features"]
+from fewset.models.backbones import Backbone, Takes
 
 
 @dataclass(frozen=True)
@@ -21,32 +21,21 @@ class Capabilities:
 
     `takes`: what an item of its data is, an image or a row of a table of features. `embeds`: it has
     embeddings of its own, on which prototypes, transduction and the like make sense. `adapts`: its
-    set-to-set function changes them. `fitted`: its head wants the features of the train split once. `maps`:
-    its tasks gather the maps that are pooled to embeddings, (H, W, D) an item, and not the embeddings.
-    `adapts_queries`: its set-to-set function changes the queries of a task, too. `adapter_fitted`: its
-    set-to-set function begins with the features and classes of the train split.
+    set-to-set function changes them. `maps`: its tasks gather the maps that are pooled to embeddings,
+    (H, W, D) an item, and not the embeddings. `adapts_queries`: its set-to-set function changes the queries
+    of a task, too. `adapter_fitted`: its set-to-set function begins with the features and classes of the
+    train split.
 
-    >>> Capabilities(takes="images", embeds=True, adapts=False, fitted=False).takes
+    >>> Capabilities(takes="images", embeds=True, adapts=False).takes
     'images'
     """
 
     takes: Takes
     embeds: bool
     adapts: bool
-    fitted: bool
     maps: bool = False
     adapts_queries: bool = False
     adapter_fitted: bool = False
-
-
-def taken_by(backbone: object) -> Takes:
-    """What a backbone takes, a class or an object; one that does not say so takes images.
-
-    >>> taken_by(object())
-    'images'
-    """
-    takes: Takes = getattr(backbone, "takes", "images")
-    return takes
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -65,9 +54,11 @@ class TaskModel(nn.Module, ABC):
     takes the first, and evaluation the mean of what they give. Without any, it is the middle of the stored
     pixels, `input_size` of them."""
 
+    backbone: Backbone
+
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
-        self.backbone = backbone
+        self.backbone = cast(Backbone, backbone)
 
     @property
     @abstractmethod
@@ -95,7 +86,7 @@ class TaskModel(nn.Module, ABC):
     @property
     def input_size(self) -> int:
         """Pixels a side of the images that the backbone takes."""
-        return self.backbone.input_size  # type: ignore[return-value]
+        return self.backbone.input_size
 
     def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
         """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fewset.core.errors import UserError
 from fewset.core.randomness import Stream, mix
 from fewset.data.features.table import SETUPS, FeatureTable
-from fewset.evaluation.class_means import feature_input, fit_centre
+from fewset.evaluation.class_means import check_table, embed_rows, fit_centre
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
 from fewset.tasks.sampling import ClassIndex
@@ -33,7 +33,7 @@ class FeatureTraining(TaskStage):
     model: FewShotModel
 
     def __init__(self, model: FewShotModel, table: FeatureTable, config: TrainConfig, seed: int) -> None:
-        self.input = feature_input(model, table)
+        check_table(model, table)
         parameters = list(model.parameters())
         if not parameters and config.epochs:
             raise UserError(
@@ -67,8 +67,7 @@ class FeatureTraining(TaskStage):
 
     def _embed(self, rows: Int[np.ndarray, "*batch"]) -> Float[Tensor, "*batch D"]:
         features = torch.from_numpy(self.table.read(rows.reshape(-1))).to(device_of(self.model))
-        embedded: Tensor = self.input(features)
-        return embedded.view(*rows.shape, -1)
+        return embed_rows(self.model, features).view(*rows.shape, -1)
 
 
 def _train_and_validation(

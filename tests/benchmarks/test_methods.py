@@ -4,8 +4,8 @@ import pytest
 
 from benchmarks.methods import ManyTasks, OneByOne, measure_methods
 from fewset.bench.measuring import Measuring
-from fewset.models.about import about_of
 from fewset.models.heads import HEADS
+from fewset.models.method_info import method_info
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ def test_methods_on_many_tasks_at_once() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("head", [name for name in HEADS if about_of(HEADS[name]).takes == "embeddings"])
+@pytest.mark.parametrize("head", [name for name in HEADS if method_info(HEADS[name]).takes == "embeddings"])
 def test_every_head_scores_tasks_alike_one_by_one(head: str) -> None:
     """`OneByOne` raises an error where the two ways differ."""
     side = OneByOne(head=head, dim=9, device="cpu", way=3, shot=2, query=3, tasks=4)

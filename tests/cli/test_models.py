@@ -2,9 +2,9 @@
 
 import pytest
 
+from fewset.cli.models import list_methods
 from fewset.experiments.weights import released_models
 from fewset.models.adapters import ADAPTERS
-from fewset.models.methods import list_methods
 from tests.helpers.command_line import succeed
 
 

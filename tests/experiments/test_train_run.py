@@ -210,21 +210,6 @@ def with_steps(table: dict, *steps: str, **changes: object) -> dict:
     return {**table, "model": {**table["model"], "feature_transform": list(steps), **changes}}
 
 
-def test_centred_features_of_length_1_are_simpleshot(runs: Path) -> None:
-    plain = {**TRAIN, "model": MODEL, "name": "steps", "method": "SimpleShot"}
-    head = {"head": "simple_shot", "head_options": {"transform": "cl2n"}, "average": "post"}
-    results = [
-        execute(recipe(table, epochs=0, balance=0.0), "train", runs / name)
-        for name, table in (
-            ("steps", with_steps(plain, "centre", "l2")),
-            ("head", {**plain, "model": {**MODEL, **head}}),
-        )
-    ]
-    assert results[0].mean == results[1].mean
-    means = load(runs / "steps").feature_transform.mean, load(runs / "head").head.mean
-    torch.testing.assert_close(*means)
-
-
 @pytest.mark.parametrize("table", [TRAIN, FROZEN], ids=["live", "frozen"])
 def test_training_sees_transformed_embeddings(table: dict, runs: Path) -> None:
     stage = stage_for(recipe(with_steps(table, "power", "l2", "centre"), augment=[]), runs)

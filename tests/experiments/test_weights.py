@@ -77,15 +77,14 @@ def test_numbers_that_are_not_finite_are_refused_by_name(number: float, tmp_path
 
 
 def test_a_mean_that_is_not_set_yet_is_no_damage(tmp_path: Path) -> None:
-    centred = ModelConfig(
-        backbone_options={"input_size": 16, "dim": 8}, head="simple_shot", head_options={"transform": "cl2n"}
-    )
+    small = {"input_size": 16, "dim": 8}
+    centred = ModelConfig(backbone_options=small, feature_transform=("centre",))
     path = changed(tmp_path / "weights", centred, {})
-    assert load(path).head.mean.isnan().all()
+    assert load(path).feature_transform.mean.isnan().all()
     half = torch.ones(8)
     half[0] = torch.nan
-    with pytest.raises(UserError, match=r"not finite in head\.mean"):
-        load(changed(path, centred, {"head.mean": half}))
+    with pytest.raises(UserError, match=r"not finite in feature_transform\.mean"):
+        load(changed(path, centred, {"feature_transform.mean": half}))
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])

@@ -12,9 +12,11 @@ from fewset.data.features.table import (
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.layers.transform import FeatureTransform
 from fewset.models.model import FewShotModel
 
 SEEN, UNSEEN, DIM, ROWS = 11, 7, 5, 397
+SIMPLESHOT = {"none": (), "l2n": ("l2",), "cl2n": ("centre", "l2")}
 
 
 def make_table(
@@ -57,9 +59,9 @@ def make_table(
 
 
 def feature_model(adapter: nn.Module | None = None, transform: str = "none") -> FewShotModel:
-    return FewShotModel(
-        FeatureInput(DIM, transform), adapter or Identity(DIM), PrototypeHead(DIM, temperature=3.0)
-    )
+    head = PrototypeHead(DIM, temperature=3.0)
+    steps = FeatureTransform(DIM, SIMPLESHOT[transform])
+    return FewShotModel(FeatureInput(DIM), adapter or Identity(DIM), head, feature_transform=steps)
 
 
 def transformed(features: np.ndarray, transform: str, mean: np.ndarray) -> np.ndarray:

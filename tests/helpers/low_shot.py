@@ -24,12 +24,12 @@ def oracle(
     """One query after another, each class compared by itself."""
     features = table.read(np.arange(len(table.labels))).astype(np.float64)
     training = [row for row in range(len(features)) if table.roles[row] == 0]
-    transform = model.backbone.transform
-    if transform == "cl2n":
+    steps = model.feature_transform.steps
+    if "centre" in steps:
         features = features - features[[row for row in training if not table.unseen[table.labels[row]]]].mean(
             0
         )
-    if transform != "none":
+    if steps:
         features = np.array([row / np.sqrt((row**2).sum()) for row in features])
 
     seen, unseen = table.classes("seen", setup).tolist(), table.classes("unseen", setup).tolist()

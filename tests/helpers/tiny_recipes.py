@@ -32,7 +32,7 @@ FEATURES = {
     "name": "features",
     "data": {"set": "tiny-features"},
     "model": {
-        "backbone": "features", "backbone_options": {"transform": "cl2n"}, "adapter": "attention",
+        "backbone": "features", "feature_transform": ["centre", "l2"], "adapter": "attention",
         "head_options": {"temperature": 0.5},
     },
     "train": {

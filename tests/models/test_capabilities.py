@@ -1,4 +1,4 @@
-"""What models say that they can do, from what their parts say."""
+"""What models can do, by what their parts say; and parts that cannot be combined."""
 
 import pytest
 from torch import nn
@@ -9,7 +9,7 @@ from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.heads.simple_shot import SimpleShotHead
+from fewset.models.method_info import MethodInfo, method_info
 from fewset.models.model import FewShotModel, embedding_model, image_embedder
 from fewset.models.task_model import Capabilities
 
@@ -24,12 +24,11 @@ def model(backbone: nn.Module | None = None, adapter: nn.Module | None = None, h
 @pytest.mark.parametrize(
     ("parts", "expected"),
     [
-        ({}, Capabilities("images", embeds=True, adapts=False, fitted=False)),
-        ({"adapter": Attention(DIM)}, Capabilities("images", embeds=True, adapts=True, fitted=False)),
-        ({"head": SimpleShotHead(DIM)}, Capabilities("images", embeds=True, adapts=False, fitted=True)),
-        ({"backbone": FeatureInput(DIM)}, Capabilities("features", embeds=True, adapts=False, fitted=False)),
+        ({}, Capabilities("images", embeds=True, adapts=False)),
+        ({"adapter": Attention(DIM)}, Capabilities("images", embeds=True, adapts=True)),
+        ({"backbone": FeatureInput(DIM)}, Capabilities("features", embeds=True, adapts=False)),
     ],
-    ids=["ProtoNet", "FEAT", "SimpleShot", "features"],
+    ids=["ProtoNet", "FEAT", "features"],
 )
 def test_a_model_can_do_what_its_parts_can(parts: dict[str, nn.Module], expected: Capabilities) -> None:
     found = model(**parts)
@@ -37,13 +36,32 @@ def test_a_model_can_do_what_its_parts_can(parts: dict[str, nn.Module], expected
     assert embedding_model(found, "a test") is found
 
 
-def test_a_part_that_says_nothing_takes_images_and_adapts() -> None:
-    """As in a stranger's file."""
+def test_a_custom_part_without_attributes_takes_images_and_adapts() -> None:
     adapts = model(nn.Identity(), nn.Identity(), nn.Identity()).capabilities
-    assert adapts == Capabilities("images", embeds=True, adapts=True, fitted=False)
+    assert adapts == Capabilities("images", embeds=True, adapts=True)
 
 
 def test_a_model_on_features_embeds_no_images() -> None:
     assert image_embedder(model(), "a test").capabilities.takes == "images"
-    with pytest.raises(UserError, match="a test embeds images, and this model takes features"):
+    with pytest.raises(UserError, match="takes features"):
         image_embedder(model(FeatureInput(DIM)), "a test")
+
+
+def test_the_summary_of_a_custom_member_is_the_first_line_of_its_docstring() -> None:
+    class Custom:
+        """Somebody's head.
+
+        With more to say.
+        """
+
+    assert method_info(Custom) == method_info(Custom()) == MethodInfo("Somebody's head.")
+
+
+class Alone(PrototypeHead):
+    about = MethodInfo("a head without an adapter", "nobody", alone="it compares what the backbone gave")
+
+
+def test_a_head_that_follows_no_adapter_says_why() -> None:
+    with pytest.raises(UserError, match=r"Alone cannot follow an adapter: it compares .* 'identity'"):
+        FewShotModel(nn.Identity(), Attention(7), Alone(7))
+    assert isinstance(FewShotModel(nn.Identity(), Identity(7), Alone(7)).head, Alone)

@@ -232,7 +232,7 @@ def test_the_model_passes_the_order_of_the_gradient_on() -> None:
 
 def test_maml_claims_no_embeddings() -> None:
     model = small_model()
-    assert model.capabilities == Capabilities(takes="images", embeds=False, adapts=False, fitted=False)
+    assert model.capabilities == Capabilities(takes="images", embeds=False, adapts=False)
     for part in ("embed", "dim", "adapter", "head", "adapt"):
         assert not hasattr(model, part)
     with pytest.raises(UserError, match="the setting transductive works on embeddings, and MamlModel has"):

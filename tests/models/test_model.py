@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 from fewset.core.errors import UserError
-from fewset.models.about import About, about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.adapters.attention import Attention
 from fewset.models.adapters.identity import Identity
@@ -12,6 +11,7 @@ from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.transform import FeatureTransform
+from fewset.models.method_info import MethodInfo, method_info
 from fewset.models.model import FewShotModel, embedding_model, image_embedder
 
 DIM = 14  # even, for the two directions of a BiLSTM
@@ -130,11 +130,9 @@ def test_shots_that_differ_by_class_are_masked() -> None:
 @pytest.mark.parametrize("name", sorted(HEADS))
 def test_every_head_takes_masked_shots_without_adaptation(name: str) -> None:
     head = HEADS[name](DIM)
-    support, query = tasks(places=(3, 2) if about_of(head).takes == "maps" else ())
+    support, query = tasks(places=(3, 2) if method_info(head).takes == "maps" else ())
     backbone = Flat()
     backbone.dim = DIM
-    if hasattr(head, "fit"):
-        head.fit(support.flatten(0, 2))
     model = FewShotModel(backbone, Identity(DIM), head, average="post").eval()
     mask = torch.arange(5) < torch.tensor([[3, 3, 3], [3, 3, 3]])[..., None]
     torch.testing.assert_close(
@@ -223,7 +221,7 @@ def test_a_gate_is_part_of_the_state_where_there_is_one() -> None:
 class OnMaps(PrototypeHead):
     """The head of the class means, on maps: each place of a query beside the same place of a class."""
 
-    about = About("a test", "nobody", takes="maps", alone="it takes maps")
+    about = MethodInfo("a test", "nobody", takes="maps", alone="it takes maps")
 
     def forward(self, support, query, mask=None):
         return super().forward(support.flatten(3), query.flatten(2), mask)

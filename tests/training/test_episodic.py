@@ -138,12 +138,12 @@ def test_frozen_batchnorm_keeps_its_statistics(runs: Path) -> None:
 SIMPLESHOT = {
     **TRAIN,
     "name": "simpleshot",
-    "model": {**MODEL, "head": "simple_shot", "head_options": {"transform": "cl2n"}, "average": "post"},
+    "model": {**MODEL, "feature_transform": ["centre", "l2"]},
 }
 every_stage = pytest.mark.parametrize(
     "table",
     [PRETRAIN, TRAIN, FROZEN, PARTLY, SIMPLESHOT],
-    ids=["pretrain", "whole", "frozen", "partly frozen", "head fitted to features"],
+    ids=["pretrain", "whole", "frozen", "partly frozen", "centred features"],
 )
 EVEN, ODD = 0, 1
 FEW = {"pre": {"epochs": 1}, "feat": {"epochs": 1, "query": 2}, "simpleshot": {"epochs": 0, "query": 2}}

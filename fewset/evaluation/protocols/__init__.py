@@ -28,8 +28,9 @@ from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.scoring import check_finite_rows
+from fewset.models.backbones import Takes
 from fewset.models.model import FewShotModel, embedding_model
-from fewset.models.task_model import Takes, TaskModel
+from fewset.models.task_model import TaskModel
 from fewset.tasks.items import Items
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec

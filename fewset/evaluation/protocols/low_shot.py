@@ -40,11 +40,10 @@ from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.core.randomness import mix
 from fewset.data.features.table import SETUPS, FeatureTable, Setup
-from fewset.evaluation.class_means import training_means
+from fewset.evaluation.class_means import embed_rows, training_means
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
-from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.model import FewShotModel
+from fewset.models.model import FewShotModel, compares_class_means
 from fewset.models.task_model import device_of
 from fewset.tasks.episode import prototypes
 from fewset.tasks.scores import Score
@@ -189,11 +188,11 @@ def _accuracies(
 
 
 def check_model(model: FewShotModel) -> None:
-    """Refuse a model that cannot be scored here."""
-    if not isinstance(model.head, PrototypeHead):
+    """Raise for a model that does not compare queries with class means that are adapted without them."""
+    if not compares_class_means(model):
         raise UserError(
             f"the model's head is {type(model.head).__name__}, but low-shot compares with class means: "
-            "expected the head 'prototype' (SimpleShot is the backbone 'features' with transform = 'cl2n')"
+            "expected the head 'prototype' (SimpleShot is feature_transform = ['centre', 'l2'])"
         )
     if model.capabilities.adapts_queries:
         raise UserError(
@@ -223,7 +222,8 @@ def _shot_means(
     at_once = max(1, chunk // drawn.shape[1])
     for first in range(0, len(drawn), at_once):
         rows = drawn[first : first + at_once]
-        embedded: Tensor = model.backbone(torch.from_numpy(table.read(rows.reshape(-1))).to(device_of(model)))
+        features = torch.from_numpy(table.read(rows.reshape(-1))).to(device_of(model))
+        embedded = embed_rows(model, features)
         parts.append(prototypes(embedded.view(1, *rows.shape, -1))[0])
     return torch.cat(parts)
 
@@ -245,7 +245,7 @@ def _score(
     hits = np.zeros((len(_TOP), 2 + len(priors)))
     of_unseen = 0
     for rows, features in table.chunks(queries, chunk):
-        query: Tensor = model.backbone(torch.from_numpy(features).to(joint.device))[None]
+        query = embed_rows(model, torch.from_numpy(features).to(joint.device))[None]
         targets = torch.from_numpy(table.places(classes, rows)).to(joint.device)
         novel = targets >= seen
         scores = model.head(joint, query)[0]

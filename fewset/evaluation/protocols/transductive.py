@@ -8,7 +8,7 @@ transductive itself, such as TIM's, does it in its own way.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float
@@ -19,11 +19,10 @@ from fewset.evaluation.controls import set_adds, with_another_task
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
-from fewset.models.about import about_of
-from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.heads.semi_prototype import SemiPrototypeHead
+from fewset.models.heads import SimilarityHead
+from fewset.models.heads.semi_prototype import refined_means
+from fewset.models.method_info import method_info
 from fewset.models.model import FewShotModel
-from fewset.models.similarity import SIMILARITIES
 from fewset.tasks.episode import Episode, class_major_labels, prototypes
 from fewset.tasks.items import Items
 from fewset.tasks.sampling import ClassIndex
@@ -103,8 +102,8 @@ class Transductive(Protocol):
         refuse_unknown("variant", self.variant, (*VARIANTS, HEAD))
         head = job.embedding_model.head
         if self.variant != HEAD:
-            refining_head(job.embedding_model, 0)
-        elif about_of(head).kind != "transductive":
+            check_refines(job.embedding_model)
+        elif method_info(head).kind != "transductive":
             raise UserError(
                 f"the variant {HEAD!r} is for a head that is transductive, and {type(head).__name__} is not; "
                 "take another variant, or another head (`fewset params` lists them)"
@@ -179,8 +178,7 @@ def transductive_logits(
     support, query = _adapt_together(model, support, query)
     if how.steps and support.shape[2] < shots:
         support = support.expand(-1, -1, shots, -1)
-    logits: Tensor = refining_head(model, how.steps)(support, query)
-    return logits
+    return _logits_by_refined_means(model, support, query, query, how.steps)
 
 
 def informed_by_another_task(
@@ -204,9 +202,21 @@ def _informed_logits(
     """Logits of queries as they are, by prototypes that `informing` is in the set of, and refines."""
     adapted = model.adapt(support, informing if how.joined else None)
     adapted = adapted.expand(-1, -1, support.shape[2], -1) if how.steps else adapted
-    head = refining_head(model, how.steps)
-    prototypes = head.refined(adapted, model.adapt_queries(support, informing))
-    return head.similarity(model.adapt_queries(support, query), prototypes) / head.temperature
+    query, informing = (model.adapt_queries(support, rows) for rows in (query, informing))
+    return _logits_by_refined_means(model, adapted, query, informing, how.steps)
+
+
+def _logits_by_refined_means(
+    model: FewShotModel,
+    support: Float[Tensor, "T N K D"],
+    query: Float[Tensor, "T M D"],
+    informing: Float[Tensor, "T C D"],
+    steps: int,
+) -> Float[Tensor, "T M N"]:
+    check_refines(model)
+    head = cast(SimilarityHead, model.head)
+    means = refined_means(support, informing, head.similarity, head.temperature, steps)
+    return head.similarity(query, means) / head.temperature
 
 
 def _adapt_together(
@@ -222,13 +232,11 @@ def _adapt_together(
     return adapted[:, : way * rows].reshape(support.shape), adapted[:, way * rows :]
 
 
-def refining_head(model: FewShotModel, steps: int) -> SemiPrototypeHead:
-    head = model.head
-    if not isinstance(head, PrototypeHead | SemiPrototypeHead):
+def check_refines(model: FewShotModel) -> None:
+    """Raise for a head that does not compare queries with class means, which queries could refine."""
+    if not method_info(model.head).class_means:
         raise UserError(
-            f"this model has a {type(head).__name__}, but this variant of the transductive setting refines "
-            f"prototypes; take the variant {HEAD!r} where the head is transductive, else a model with the "
-            "head 'prototype' or 'semi_prototype'"
+            f"this variant of the transductive setting refines class means, and the head "
+            f"{type(model.head).__name__} does not compare with them; take the variant {HEAD!r} if the head "
+            "is transductive, else a model with the head 'prototype' or 'semi_prototype'"
         )
-    (name,) = (name for name, similarity in SIMILARITIES.items() if similarity is head.similarity)
-    return SemiPrototypeHead(head.dim, name, head.temperature, steps)

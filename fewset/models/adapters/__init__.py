@@ -21,7 +21,7 @@ An adapter may take the options `residual` (what it makes is added to the items)
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.registry import Registered, Registry
@@ -35,17 +35,11 @@ class SetToSet(Protocol):
     ) -> Float[Tensor, "B S D"]: ...
 
 
-class FittedAdapter(Protocol):
-    """An adapter that begins with the train classes."""
-
-    def fit(self, features: Float[Tensor, "items D"], labels: Int[Tensor, " items"]) -> None: ...
-
-
 ADAPTERS: Registry[type[nn.Module]] = Registry("adapter", __name__)
 
 
 def register_adapter(name: str) -> Callable[[Registered], Registered]:
-    """Make a set-to-set function known by name: a decorator for its class.
+    """Class decorator: register a set-to-set function by name.
 
     The class is built with the embedding size, `dim`, and its options, which become the keys of
     `[model.adapter_options]` in a recipe. It is called with the sets to adapt (B, S, D) and their context
@@ -55,7 +49,7 @@ def register_adapter(name: str) -> Callable[[Registered], Registered]:
         name: The name in recipes, which must be free.
 
     Returns:
-        A decorator that gives the class back as it is.
+        The decorator, which returns the class unchanged.
 
     Raises:
         ValueError: The name is taken.
@@ -79,8 +73,3 @@ def start_from_zero(layer: nn.Module) -> None:
     """Set the weights of a layer to zero: what it makes is nothing at first, and it still learns."""
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)
-
-
-def count_parameters(module: nn.Module) -> int:
-    """How many numbers a module learns."""
-    return sum(parameter.numel() for parameter in module.parameters())

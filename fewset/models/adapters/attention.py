@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.method_info import MethodInfo
 
 
 class AttentionLayer(nn.Module):
@@ -102,7 +102,7 @@ class Attention(nn.Module):
       embeddings themselves. With `zero_start` this is the identity at the start.
     """
 
-    about = About("self-attention over the set", paper="FEAT, Ye et al., CVPR 2020", trained=True)
+    about = MethodInfo("self-attention over the set", paper="FEAT, Ye et al., CVPR 2020", trained=True)
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         if heads < 1 or layers < 1:
-            raise UserError(f"attention needs at least 1 head and 1 layer, got {heads} and {layers}")
+            raise UserError(f"heads and layers of attention are {heads} and {layers}, expected 1 or more")
         if not 0 <= mean_start < inf or (mean_start and zero_start):
             raise UserError(
                 f"mean_start of attention is {mean_start}, zero_start is {zero_start}; expected one of them "

@@ -5,8 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter
+from fewset.models.method_info import MethodInfo
 
 
 @register_adapter("bilstm")
@@ -26,7 +26,7 @@ class BiLSTM(nn.Module):
     With `norm`, which is not the paper's, a LayerNorm of the result comes last, as in FEAT.
     """
 
-    about = About(
+    about = MethodInfo(
         "a bidirectional LSTM over the set, in its order", paper="Ye et al., CVPR 2020", trained=True
     )
 

@@ -6,8 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError, refuse_unknown
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.method_info import MethodInfo
 
 
 def maximum_of_others(rows: Float[Tensor, "B P D"], count: int) -> Float[Tensor, "B S D"]:
@@ -49,7 +49,7 @@ class DeepSets(nn.Module):
     With `norm`, which is not the paper's, a LayerNorm of the result comes last, as in FEAT.
     """
 
-    about = About("each item with a pool of the others", paper="Ye et al., CVPR 2020", trained=True)
+    about = MethodInfo("each item with a pool of the others", paper="Ye et al., CVPR 2020", trained=True)
 
     def __init__(
         self,

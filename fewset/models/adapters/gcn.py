@@ -6,8 +6,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError, refuse_unknown
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 
 
@@ -50,7 +50,7 @@ class GCN(nn.Module):
     identity at the start. `norm`, which is in neither, is a LayerNorm of the result, as in FEAT.
     """
 
-    about = About("a graph convolution over the set", paper="Ye et al., CVPR 2020", trained=True)
+    about = MethodInfo("a graph convolution over the set", paper="Ye et al., CVPR 2020", trained=True)
 
     uses_labels = True
 

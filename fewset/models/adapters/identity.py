@@ -3,15 +3,15 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter
+from fewset.models.method_info import MethodInfo
 
 
 @register_adapter("identity")
 class Identity(nn.Module):
     """Returns the items as they are."""
 
-    about = About("no adaptation", paper="ProtoNet, Snell et al., NeurIPS 2017")
+    about = MethodInfo("no adaptation", paper="ProtoNet, Snell et al., NeurIPS 2017")
 
     adapts = False
 

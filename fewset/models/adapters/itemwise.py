@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.method_info import MethodInfo
 
 
 @register_adapter("itemwise")
@@ -16,7 +16,7 @@ class Itemwise(nn.Module):
     zero, so what is learned starts from the LayerNorm of the embeddings, or without `norm` from themselves.
     """
 
-    about = About(
+    about = MethodInfo(
         "a network of FEAT's size on each item, blind to its set",
         paper="a control",
         trained=True,

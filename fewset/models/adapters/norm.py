@@ -3,15 +3,15 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter
+from fewset.models.method_info import MethodInfo
 
 
 @register_adapter("norm")
 class Norm(nn.Module):
     """ψ = LayerNorm(φ), a control: it never looks at the set."""
 
-    about = About("a LayerNorm of each item, blind to its set", paper="a control", trained=True)
+    about = MethodInfo("a LayerNorm of each item, blind to its set", paper="a control", trained=True)
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -6,8 +6,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.method_info import MethodInfo
 
 
 @register_adapter("recall")
@@ -32,7 +32,7 @@ class Recall(nn.Module):
     β and κ begin as zero, so the function is the identity.
     """
 
-    about = About("what the set has in common removed, from queries too", paper="fewset", trained=True)
+    about = MethodInfo("what the set has in common removed, from queries too", paper="fewset", trained=True)
 
     def __init__(
         self,

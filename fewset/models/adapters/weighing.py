@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.method_info import MethodInfo
 
 _FLOOR = 0.1  # so that a dimension without spread has a logarithm
 _TINY = 1e-12
@@ -23,7 +23,7 @@ class Weighing(nn.Module):
     there is no spread, w is 1, and only z is left.
     """
 
-    about = About(
+    about = MethodInfo(
         "dimensions of items and queries weighed by the spread of the set",
         paper="this library",
         trained=True,

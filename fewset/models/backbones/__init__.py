@@ -1,18 +1,17 @@
 """Backbones: images in, embeddings out. One file each, `@register_backbone("name")`.
 
-The contract: `Backbone(input_size=…, mean=…, std=…, **options)` maps normalised images (B, 3, H, W) to
-(B, `dim`), and has the attributes `dim`, `input_size`, `mean`, `std`, and `least_size` where small images are
-not enough for it. Input size, mean and deviation
-belong to the weights, never to the image set: they are stored with them. A backbone whose input is no image,
-but a row of a table of features, says so by the class attribute `takes = "features"`: it is built as
-`Backbone(dim, **options)`, and the mean of the training rows is put into its buffer `centre` if it has one.
+A backbone is built as `Class(input_size=…, mean=…, std=…, **options)` and maps normalised images
+(B, 3, H, W) to embeddings (B, `dim`). Input size, mean and deviation belong to the weights, never to the
+image set, and are stored with the weights. A backbone with the class attribute `takes = "features"` is given
+rows of a table in place of images, and is built as `Class(dim, **options)`.
 
-Some heads compare maps: what a backbone makes of an image before it pools its places to one embedding. A
-backbone that can give them has a method `maps` and a module `pool` (`MapBackbone`).
+Some heads compare maps: the embeddings at all places of an image, before they are pooled to one. A backbone
+that can give them derives from `MapBackbone`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from fewset.core.registry import Registered, Registry
 
 Channels = tuple[float, float, float]
+Takes = Literal["images", "features"]
 
 IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
 IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
@@ -27,14 +27,37 @@ IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
 
 
-class MapBackbone(nn.Module, ABC):
+class Backbone(nn.Module):
+    """The attributes of a backbone. A custom one need not derive from this class, but must have them."""
+
+    dim: int
+    input_size: int
+    """Pixels a side of the images that it takes."""
+    mean: Channels
+    std: Channels
+    takes: Takes = "images"
+    least_size: int = 1
+    """The smallest `input_size` that it can take."""
+
+
+def taken_by(backbone: object) -> Takes:
+    """What a backbone takes, a class or an object: images, unless it says otherwise.
+
+    >>> taken_by(object())
+    'images'
+    """
+    takes: Takes = getattr(backbone, "takes", "images")
+    return takes
+
+
+class MapBackbone(Backbone, ABC):
     """A backbone that pools maps, and gives them to heads that want them; `dim` is the number of channels."""
 
     pool: nn.Module
 
     @abstractmethod
     def maps(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D h w"]:
-        """What is pooled."""
+        """The maps, before they are pooled."""
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         embedded: Tensor = self.pool(self.maps(images))
@@ -42,7 +65,7 @@ class MapBackbone(nn.Module, ABC):
 
 
 def register_backbone(name: str) -> Callable[[Registered], Registered]:
-    """Make a backbone known by name: a decorator for its class.
+    """Class decorator: register a backbone by name.
 
     The class is built with `input_size`, `mean`, `std` and its options, which become the keys of
     `[model.backbone_options]` in a recipe; it keeps these three and has the embedding size `dim`. It is
@@ -52,7 +75,7 @@ def register_backbone(name: str) -> Callable[[Registered], Registered]:
         name: The name in recipes, which must be free.
 
     Returns:
-        A decorator that gives the class back as it is.
+        The decorator, which returns the class unchanged.
 
     Raises:
         ValueError: The name is taken.

@@ -1,29 +1,21 @@
-"""Rows of a table of features in the place of images: nothing is embedded, a row may be normalised."""
+"""Rows of a table of features in the place of images: they are embeddings already."""
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from fewset.models.backbones import register_backbone
-from fewset.models.layers.transform import transformed, unset_mean
-from fewset.models.task_model import Takes
+from fewset.models.backbones import Backbone, Takes, register_backbone
 
 
 @register_backbone("features")
-class FeatureInput(nn.Module):
-    """Stands where the backbone stands in a model on images: what is done to a row of the table first.
-
-    As in SimpleShot (Wang et al., 2019): nothing, length 1 ("l2n"), or less the mean of the seen classes'
-    training rows and then length 1 ("cl2n", after `fit_centre`). ProtoNet on such rows is SimpleShot.
-    """
+class FeatureInput(Backbone):
+    """Returns the rows of a table as they are; `model.feature_transform` may normalise them."""
 
     takes: Takes = "features"
     input_size = 0  # there are no images
-    centre: Tensor | None
 
-    def __init__(self, dim: int, transform: str = "none") -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
-        self.dim, self.transform = dim, transform
-        self.register_buffer("centre", unset_mean(transform, dim))
+        self.dim = dim
 
     def forward(self, rows: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        return transformed(rows, self.transform, self.centre, "call fit_centre(model, table)")
+        return rows

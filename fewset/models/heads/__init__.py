@@ -7,21 +7,16 @@ with which the contrastive term of the training compares; one that is built with
 under that name.
 
 The class attribute `about` says in a line what the head is, whose it is and what it needs
-(`fewset.models.about`): heads that look at single shots want `average="post"`, for instance. One with
+(`fewset.models.method_info`): heads that look at single shots want `average="post"`, for instance. One with
 `equivariant = False` says that it depends on the order of the classes.
-
-A head that takes something from the training features without a gradient has a method `fit(features)`
-(`FittedHead`), to be called once before use; what it learns is part of the state dict.
 
 A head on maps says so in `about`: `takes="maps"`. It is given maps (H, W, D) in the place of rows (D),
 support (T, N, K, H, W, D) and queries (T, M, H, W, D), follows no adapter, and needs no `similarity`.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from fewset.core.errors import UserError
 from fewset.core.registry import Registered, Registry
@@ -34,7 +29,7 @@ HEADS: Registry[type[nn.Module]] = Registry("head", __name__)
 
 
 def register_head(name: str) -> Callable[[Registered], Registered]:
-    """Make a classification head known by name: a decorator for its class.
+    """Class decorator: register a classification head by name.
 
     The class is built with the embedding size, `dim`, and its options, which become the keys of
     `[model.head_options]` in a recipe. It is called with the adapted support (T, N, K, D), the queries
@@ -44,7 +39,7 @@ def register_head(name: str) -> Callable[[Registered], Registered]:
         name: The name in recipes, which must be free.
 
     Returns:
-        A decorator that gives the class back as it is.
+        The decorator, which returns the class unchanged.
 
     Raises:
         ValueError: The name is taken.
@@ -66,10 +61,18 @@ def register_head(name: str) -> Callable[[Registered], Registered]:
     return HEADS.register(name)
 
 
-class FittedHead(Protocol):
-    """A head that wants the features of the train split before it is used."""
+def above_zero(**options: float) -> None:
+    """Raise for an option of a head that is not above 0."""
+    for name, value in options.items():
+        if not value > 0:
+            raise UserError(f"{name} is {value}, expected a number above 0")
 
-    def fit(self, features: Float[Tensor, "items D"]) -> None: ...
+
+def at_least(least: int, **options: float) -> None:
+    """Raise for an option of a head that is below `least`."""
+    for name, value in options.items():
+        if not value >= least:
+            raise UserError(f"{name} is {value}, expected {least} or more")
 
 
 class SimilarityHead(nn.Module):
@@ -77,6 +80,5 @@ class SimilarityHead(nn.Module):
 
     def __init__(self, dim: int, similarity: Similarity, temperature: float) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise UserError(f"temperature is {temperature}, expected a number above 0")
+        above_zero(temperature=temperature)
         self.dim, self.similarity, self.temperature = dim, similarity, temperature

@@ -5,10 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.models.heads import above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, mixtures, task_rows
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import cosine
 
 
@@ -25,7 +24,7 @@ class BdCspnHead(nn.Module):
     The logits are `scale` times the cosines of the shifted queries with the rectified prototypes.
     """
 
-    about = About(
+    about = MethodInfo(
         "prototypes rectified by the queries that are surely theirs",
         paper="BD-CSPN, Liu et al., ECCV 2020",
         kind="transductive",
@@ -34,10 +33,8 @@ class BdCspnHead(nn.Module):
 
     def __init__(self, dim: int, scale: float = 10.0, confident: int = 8) -> None:
         super().__init__()
-        if not scale > 0 or confident < 0:
-            raise UserError(
-                f"scale is {scale} and confident {confident}, expected a number above 0 and 0 or more"
-            )
+        above_zero(scale=scale)
+        at_least(0, confident=confident)
         self.dim, self.similarity, self.scale, self.confident = dim, cosine, scale, confident
 
     def forward(

@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import SimilarityHead, above_zero, at_least, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import cosine
 
@@ -50,7 +49,7 @@ class CosineLayerHead(SimilarityHead):
     neither a start nor the order of the shots matters. Where shots differ by class each class counts alike.
     """
 
-    about = About(
+    about = MethodInfo(
         "a cosine layer fitted to each task by gradient descent",
         paper="Baseline++, Chen et al., ICLR 2019",
         iterative=True,
@@ -60,8 +59,8 @@ class CosineLayerHead(SimilarityHead):
 
     def __init__(self, dim: int, temperature: float = 0.1, rate: float = 0.1, steps: int = 100) -> None:
         super().__init__(dim, cosine, temperature)
-        if not rate > 0 or steps < 0:
-            raise UserError(f"rate is {rate} and steps {steps}, expected a rate above 0 and 0 steps or more")
+        above_zero(rate=rate)
+        at_least(0, steps=steps)
         self.rate, self.steps = rate, steps
 
     def forward(

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.heads import MAPS_ALONE, SimilarityHead, register_head
 from fewset.models.layers.pooling import channels_first
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 from fewset.tasks.episode import prototypes
 
@@ -33,7 +33,7 @@ class CtmHead(SimilarityHead):
     them. The metric is that of prototypes, one of those that they combine with the module.
     """
 
-    about = About(
+    about = MethodInfo(
         "channels weighed by what distinguishes the classes of a task",
         paper="CTM, Li et al., CVPR 2019",
         takes="maps",

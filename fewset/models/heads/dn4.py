@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import MAPS_ALONE, register_head
+from fewset.models.heads import MAPS_ALONE, above_zero, at_least, register_head
+from fewset.models.method_info import MethodInfo
 
 
 @register_head("dn4")
@@ -22,7 +21,7 @@ class Dn4Head(nn.Module):
     size; a class of fewer than k places has the mean over those.
     """
 
-    about = About(
+    about = MethodInfo(
         "nearest places of the maps of a class",
         paper="DN4, Li et al., CVPR 2019",
         takes="maps",
@@ -32,10 +31,8 @@ class Dn4Head(nn.Module):
 
     def __init__(self, dim: int, neighbours: int = 3, temperature: float = 0.1) -> None:
         super().__init__()
-        if neighbours < 1:
-            raise UserError(f"neighbours is {neighbours}, expected 1 or more")
-        if not temperature > 0:
-            raise UserError(f"temperature is {temperature}, expected a number above 0")
+        at_least(1, neighbours=neighbours)
+        above_zero(temperature=temperature)
         self.dim, self.neighbours, self.temperature = dim, neighbours, temperature
 
     def forward(

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.heads import MAPS_ALONE, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.regression import cholesky
 
 
@@ -38,7 +38,7 @@ class FrnHead(nn.Module):
     Deviation: without the authors' auxiliary loss, which makes the shots of different classes orthogonal.
     """
 
-    about = About(
+    about = MethodInfo(
         "reconstruction of the query's map from those of each class",
         paper="FRN, Wertheimer et al., CVPR 2021",
         takes="maps",

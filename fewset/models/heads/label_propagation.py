@@ -6,9 +6,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.models.heads import above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, task_rows
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 
 
@@ -22,7 +22,7 @@ class LabelPropagationHead(nn.Module):
     `width` is σ.
     """
 
-    about = About(
+    about = MethodInfo(
         "labels spread over a graph of shots and queries",
         paper="Zhou et al., NeurIPS 2004",
         kind="transductive",
@@ -32,8 +32,7 @@ class LabelPropagationHead(nn.Module):
 
     def __init__(self, dim: int, width: float = 0.3, neighbours: int = 20, spread: float = 0.99) -> None:
         super().__init__()
-        if not width > 0:
-            raise UserError(f"width is {width}, expected a number above 0")
+        above_zero(width=width)
         check_graph(neighbours, spread)
         self.dim, self.similarity = dim, negative_squared_euclidean
         self.width, self.neighbours, self.spread = width, neighbours, spread
@@ -49,11 +48,10 @@ class LabelPropagationHead(nn.Module):
 
 
 def check_graph(neighbours: int, spread: float) -> None:
-    """Refuse options of the graph that mean nothing."""
-    if neighbours < 1 or not 0 < spread < 1:
-        raise UserError(
-            f"neighbours is {neighbours} and spread {spread}, expected 1 or more and a share between 0 and 1"
-        )
+    """Raise for options of the graph that are out of range."""
+    at_least(1, neighbours=neighbours)
+    if not 0 < spread < 1:
+        raise UserError(f"spread is {spread}, expected a share between 0 and 1")
 
 
 def propagated(task: TaskRows, neighbours: int, spread: float) -> Float[Tensor, "T M N"]:

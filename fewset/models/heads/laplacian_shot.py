@@ -5,11 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.models.heads import at_least, register_head
 from fewset.models.heads.bd_cspn import rectified, shifted
 from fewset.models.layers.task_rows import mixtures, task_rows
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 
 _SCALE = 10.0  # of the cosines in the rectification, as in the authors' code
@@ -33,7 +32,7 @@ class LaplacianShotHead(nn.Module):
     training features off first: put a centring transform before the head.
     """
 
-    about = About(
+    about = MethodInfo(
         "nearest prototypes, on which neighbouring queries agree",
         paper="LaplacianShot, Ziko et al., ICML 2020",
         iterative=True,
@@ -46,11 +45,8 @@ class LaplacianShotHead(nn.Module):
         self, dim: int, smoothness: float = 0.5, neighbours: int = 3, steps: int = 20, rectify: bool = True
     ) -> None:
         super().__init__()
-        if not smoothness >= 0 or neighbours < 1 or steps < 0:
-            raise UserError(
-                f"smoothness is {smoothness}, neighbours {neighbours} and steps {steps}, expected 0 or more, "
-                "1 or more and 0 or more"
-            )
+        at_least(0, smoothness=smoothness, steps=steps)
+        at_least(1, neighbours=neighbours)
         self.dim, self.similarity, self.rectify = dim, negative_squared_euclidean, rectify
         self.smoothness, self.neighbours, self.steps = smoothness, neighbours, steps
 

@@ -5,8 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from fewset.core.errors import UserError
-from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.regression import cholesky, class_means, row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -46,7 +46,7 @@ class LdaHead(SimilarityHead):
     alike.
     """
 
-    about = About(
+    about = MethodInfo(
         "linear discriminant analysis with a shrunken covariance",
         paper="Friedman, JASA 1989; Ledoit and Wolf, JMVA 2004",
         every_shot=True,

@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.models.heads import above_zero, at_least, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.regression import support_rows
 from fewset.models.similarity import cosine
 
@@ -38,7 +37,7 @@ class LeoHead(nn.Module):
     penalties of these Gaussians nor that of the encoder.
     """
 
-    about = About(
+    about = MethodInfo(
         "weights adapted by gradient descent on a latent code",
         paper="LEO, Rusu et al., ICLR 2019",
         iterative=True,
@@ -60,11 +59,9 @@ class LeoHead(nn.Module):
         length: float = 1.0,
     ) -> None:
         super().__init__()
-        if min(latent, hidden) < 1 or min(steps, tuning_steps) < 0 or not length > 0:
-            raise UserError(
-                "LEO needs latent and hidden of 1 or more, steps and tuning_steps of 0 or more, and a length "
-                "above 0"
-            )
+        at_least(1, latent=latent, hidden=hidden)
+        at_least(0, steps=steps, tuning_steps=tuning_steps)
+        above_zero(length=length)
         self.dim, self.steps, self.tuning_steps, self.length = dim, steps, tuning_steps, length
         self.similarity = cosine
         self.dropout = nn.Dropout(dropout)

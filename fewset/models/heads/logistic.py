@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import SimilarityHead, above_zero, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.regression import logistic_regression, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -22,7 +21,7 @@ class LogisticRegressionHead(SimilarityHead):
     `model.feature_transform = ["l2"]`. Where shots differ by class each class counts alike.
     """
 
-    about = About(
+    about = MethodInfo(
         "a linear layer fitted to each task: logistic regression",
         paper="Baseline, Chen et al., ICLR 2019; Tian et al., ECCV 2020",
         iterative=True,
@@ -39,10 +38,7 @@ class LogisticRegressionHead(SimilarityHead):
         temperature: float = 1.0,
     ) -> None:
         super().__init__(dim, negative_squared_euclidean, temperature)
-        if not inverse_strength > 0 or steps < 1:
-            raise UserError(
-                f"inverse_strength is {inverse_strength} and steps {steps}, expected numbers above 0"
-            )
+        above_zero(inverse_strength=inverse_strength, steps=steps)
         self.inverse_strength, self.steps, self.intercept = inverse_strength, steps, intercept
 
     def forward(

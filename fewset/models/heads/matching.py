@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import cosine, one_sided_cosine
 
 
@@ -22,7 +22,7 @@ class MatchingHead(SimilarityHead):
     mean of the normalised shots rather than with the nearest of them.
     """
 
-    about = About(
+    about = MethodInfo(
         "attention to every shot", paper="Matching Networks, Vinyals et al., NeurIPS 2016", every_shot=True
     )
 

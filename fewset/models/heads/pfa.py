@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import cosine
 from fewset.tasks.episode import prototypes
 
@@ -22,7 +22,7 @@ class PfaHead(SimilarityHead):
     all training classes. A class is always shown by the mean of its shots, where they mix in single ones.
     """
 
-    about = About(
+    about = MethodInfo(
         "weights of a class predicted from its mean activation",
         paper="PFA, Qiao et al., CVPR 2018",
         every_shot=True,

@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import SimilarityHead, at_least, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import find_similarity
 from fewset.tasks.episode import prototypes
 
@@ -24,7 +23,7 @@ class PmnHead(SimilarityHead):
     do.
     """
 
-    about = About(
+    about = MethodInfo(
         "class means and queries embedded in the task's context",
         paper="PMN, Wang et al., CVPR 2018",
         iterative=True,
@@ -36,8 +35,7 @@ class PmnHead(SimilarityHead):
         self, dim: int, reads: int = 2, similarity: str = "cosine", temperature: float = 0.1
     ) -> None:
         super().__init__(dim, find_similarity(similarity), temperature)
-        if reads < 1:
-            raise UserError(f"reads is {reads}, expected 1 or more")
+        at_least(1, reads=reads)
         self.reads = reads
         self.means = nn.LSTM(dim, dim, batch_first=True, bidirectional=True)
         self.reading = nn.LSTMCell(2 * dim, dim)

@@ -3,8 +3,8 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.models.about import About
 from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import find_similarity
 from fewset.tasks.episode import prototypes
 
@@ -13,7 +13,9 @@ from fewset.tasks.episode import prototypes
 class PrototypeHead(SimilarityHead):
     """Similarity to the mean of each class's rows, divided by the temperature (Snell et al., 2017)."""
 
-    about = About("similarity to the class means", paper="ProtoNet, Snell et al., NeurIPS 2017")
+    about = MethodInfo(
+        "similarity to the class means", paper="ProtoNet, Snell et al., NeurIPS 2017", class_means=True
+    )
 
     def __init__(self, dim: int, similarity: str = "euclidean", temperature: float = 1.0) -> None:
         super().__init__(dim, find_similarity(similarity), temperature)

@@ -7,10 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.models.heads import above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, mixture_distances, mixtures, task_rows
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 
 _MOST_STEPS = 200
@@ -39,7 +38,7 @@ class PtMapHead(nn.Module):
     others; here it is found by Newton's method, task by task: the same plan in a tenth of the time.
     """
 
-    about = About(
+    about = MethodInfo(
         "queries shared out to the classes by optimal transport",
         paper="PT-MAP, Hu et al., ICANN 2021",
         iterative=True,
@@ -52,11 +51,8 @@ class PtMapHead(nn.Module):
         self, dim: int, power: float = 0.5, sharpness: float = 10.0, rate: float = 0.2, steps: int = 20
     ) -> None:
         super().__init__()
-        if not (power > 0 and sharpness > 0 and 0 < rate <= 1) or steps < 0:
-            raise UserError(
-                f"power is {power}, sharpness {sharpness}, rate {rate} and steps {steps}, expected numbers "
-                "above 0, a rate of at most 1, and 0 or more steps"
-            )
+        above_zero(power=power, sharpness=sharpness, rate=rate)
+        at_least(0, steps=steps)
         self.dim, self.similarity = dim, negative_squared_euclidean
         self.power, self.sharpness, self.rate, self.steps = power, sharpness, rate, steps
 

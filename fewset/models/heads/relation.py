@@ -3,10 +3,9 @@
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import MAPS_ALONE, register_head
+from fewset.models.heads import MAPS_ALONE, at_least, register_head
 from fewset.models.layers.pooling import GlobalAverage, channels_first
+from fewset.models.method_info import MethodInfo
 from fewset.tasks.episode import prototypes
 
 
@@ -30,7 +29,7 @@ class RelationHead(nn.Module):
     in the softmax.
     """
 
-    about = About(
+    about = MethodInfo(
         "a network that compares maps of classes and queries",
         paper="RelationNet, Sung et al., CVPR 2018",
         takes="maps",
@@ -40,8 +39,7 @@ class RelationHead(nn.Module):
 
     def __init__(self, dim: int, hidden: int = 8) -> None:
         super().__init__()
-        if hidden < 1:
-            raise UserError(f"hidden is {hidden}, expected 1 or more")
+        at_least(1, hidden=hidden)
         self.dim = dim
         self.of_class, self.of_query = (nn.Conv2d(dim, dim, 3, padding=1, bias=False) for _ in range(2))
         self.relation = nn.Sequential(

@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.models.heads import above_zero, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.regression import ridge, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -21,7 +20,7 @@ class RidgeRegressionHead(nn.Module):
     Where shots differ by class each class counts alike, by weights of the rows.
     """
 
-    about = About(
+    about = MethodInfo(
         "ridge regression to the classes, strength and scale learned",
         paper="R2D2, Bertinetto et al., ICLR 2019; MetaOptNet-RR, Lee et al., CVPR 2019",
         every_shot=True,
@@ -30,8 +29,7 @@ class RidgeRegressionHead(nn.Module):
 
     def __init__(self, dim: int, strength: float = 1.0, scale: float = 1.0, intercept: bool = True) -> None:
         super().__init__()
-        if not strength > 0:
-            raise UserError(f"strength is {strength}, expected a number above 0")
+        above_zero(strength=strength)
         self.dim, self.intercept = dim, intercept
         self.similarity = negative_squared_euclidean
         self.log_strength = nn.Parameter(torch.tensor(strength).log())

@@ -3,11 +3,28 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import SimilarityHead, register_head
-from fewset.models.similarity import find_similarity
+from fewset.models.heads import SimilarityHead, at_least, register_head
+from fewset.models.method_info import MethodInfo
+from fewset.models.similarity import Similarity, find_similarity
 from fewset.tasks.episode import prototypes
+
+
+def refined_means(
+    support: Float[Tensor, "T N K D"],
+    query: Float[Tensor, "T M D"],
+    similarity: Similarity,
+    temperature: float,
+    steps: int,
+    mask: Bool[Tensor, "T N K"] | None = None,
+) -> Float[Tensor, "T N D"]:
+    """The class means after `steps` of soft k-means with these queries."""
+    shots = support.new_ones(support.shape[:3]) if mask is None else mask.to(support.dtype)
+    shots = shots.sum(dim=2).unsqueeze(-1)
+    labelled = means = prototypes(support, mask)
+    for _ in range(steps):
+        share = (similarity(query, means) / temperature).softmax(dim=-1).mT
+        means = (shots * labelled + share @ query) / (shots + share.sum(dim=-1, keepdim=True))
+    return means
 
 
 @register_head("semi_prototype")
@@ -19,20 +36,20 @@ class SemiPrototypeHead(SimilarityHead):
     shots of a class together count 1. `steps` refinements; none is the prototype head.
     """
 
-    about = About(
+    about = MethodInfo(
         "class means refined with the queries by soft k-means",
         paper="Semi-ProtoNet, Ren et al., ICLR 2018",
         iterative=True,
         kind="transductive",
         every_shot=True,
+        class_means=True,
     )
 
     def __init__(
         self, dim: int, similarity: str = "euclidean", temperature: float = 1.0, steps: int = 1
     ) -> None:
         super().__init__(dim, find_similarity(similarity), temperature)
-        if steps < 0:
-            raise UserError(f"steps is {steps}, expected 0 or more")
+        at_least(0, steps=steps)
         self.steps = steps
 
     def forward(
@@ -41,19 +58,5 @@ class SemiPrototypeHead(SimilarityHead):
         query: Float[Tensor, "T M D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        return self.similarity(query, self.refined(support, query, mask)) / self.temperature
-
-    def refined(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T N D"]:
-        """The prototypes, refined with these queries."""
-        shots = support.new_ones(support.shape[:3]) if mask is None else mask.to(support.dtype)
-        shots = shots.sum(dim=2).unsqueeze(-1)
-        labelled = centres = prototypes(support, mask)
-        for _ in range(self.steps):
-            share = (self.similarity(query, centres) / self.temperature).softmax(dim=-1).mT
-            centres = (shots * labelled + share @ query) / (shots + share.sum(dim=-1, keepdim=True))
-        return centres
+        means = refined_means(support, query, self.similarity, self.temperature, self.steps, mask)
+        return self.similarity(query, means) / self.temperature

@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.models.heads import above_zero, register_head
+from fewset.models.method_info import MethodInfo
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
 
@@ -62,7 +61,7 @@ class SvmHead(nn.Module):
     centre them (`model.feature_transform = ["centre", "l2"]`).
     """
 
-    about = About(
+    about = MethodInfo(
         "a multi-class support vector machine, trained through",
         paper="MetaOptNet-SVM, Lee et al., CVPR 2019",
         iterative=True,
@@ -72,8 +71,7 @@ class SvmHead(nn.Module):
 
     def __init__(self, dim: int, penalty: float = 0.1, scale: float = 1.0, steps: int = 60) -> None:
         super().__init__()
-        if not penalty > 0 or steps < 1:
-            raise UserError(f"penalty is {penalty} and steps {steps}, expected numbers above 0")
+        above_zero(penalty=penalty, steps=steps)
         self.dim, self.penalty, self.steps = dim, penalty, steps
         self.similarity = negative_squared_euclidean
         self.scale = nn.Parameter(torch.tensor(scale))

@@ -5,10 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import MAPS_ALONE, register_head
+from fewset.models.heads import MAPS_ALONE, at_least, register_head
 from fewset.models.layers.pooling import channels_first
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 from fewset.tasks.episode import prototypes
 
@@ -51,7 +50,7 @@ class TadamHead(nn.Module):
     decay of the recipe. Distances are divided by D, so that α starts alike for any backbone.
     """
 
-    about = About(
+    about = MethodInfo(
         "a block conditioned on the task, and a scaled metric",
         paper="TADAM, Oreshkin et al., NeurIPS 2018",
         takes="maps",
@@ -62,8 +61,7 @@ class TadamHead(nn.Module):
 
     def __init__(self, dim: int, hidden: int = 64, scale: float = 10.0, start: float = 0.1) -> None:
         super().__init__()
-        if hidden < 1:
-            raise UserError(f"hidden is {hidden}, expected 1 or more")
+        at_least(1, hidden=hidden)
         self.dim = dim
         self.convolutions = nn.ModuleList(
             nn.Conv2d(dim, dim, 3, padding=1, bias=False) for _ in range(_LAYERS)

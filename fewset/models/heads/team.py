@@ -5,10 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.core.errors import UserError
-from fewset.models.about import About
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import SimilarityHead, at_least, register_head
 from fewset.models.layers.task_rows import mixture_distances, mixtures, task_rows
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 
 
@@ -36,7 +35,7 @@ class TeamHead(SimilarityHead):
     not part of a head.
     """
 
-    about = About(
+    about = MethodInfo(
         "a metric for each task, similarity in both directions",
         paper="TEAM, Qiao et al., ICCV 2019",
         kind="transductive",
@@ -46,8 +45,7 @@ class TeamHead(SimilarityHead):
 
     def __init__(self, dim: int, strength: float = 1.0, temperature: float = 1.0) -> None:
         super().__init__(dim, negative_squared_euclidean, temperature)
-        if not strength >= 0:
-            raise UserError(f"strength is {strength}, expected 0 or more")
+        at_least(0, strength=strength)
         self.strength = strength
 
     def forward(

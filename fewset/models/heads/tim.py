@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.core.errors import UserError, refuse_unknown
-from fewset.models.about import About
-from fewset.models.heads import register_head
+from fewset.core.errors import refuse_unknown
+from fewset.models.heads import above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, mixture_distances, mixtures, task_rows
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 
 Solver = Literal["alternating", "gradient"]
@@ -36,7 +36,7 @@ class TimHead(nn.Module):
     weights of rows; both give the numbers of the authors' code.
     """
 
-    about = About(
+    about = MethodInfo(
         "centres that make the queries sure and balanced",
         paper="TIM, Boudiaf et al., NeurIPS 2020",
         iterative=True,
@@ -59,15 +59,16 @@ class TimHead(nn.Module):
         super().__init__()
         refuse_unknown("solver", solver, get_args(Solver))
         self.steps = _STEPS[solver] if steps is None else steps
-        weights = (label_weight, balance_weight, certainty_weight)
-        if not (sharpness > 0 and rate > 0 and min(weights) >= 0) or self.steps < 0:
-            raise UserError(
-                f"sharpness is {sharpness}, rate {rate}, the weights {weights} and steps {self.steps}, "
-                "expected sharpness and rate above 0, and the others 0 or more"
-            )
+        above_zero(sharpness=sharpness, rate=rate)
+        weights = {
+            "label_weight": label_weight,
+            "balance_weight": balance_weight,
+            "certainty_weight": certainty_weight,
+        }
+        at_least(0, steps=self.steps, **weights)
         self.dim, self.similarity = dim, negative_squared_euclidean
         self.solver, self.sharpness, self.rate = solver, sharpness, rate
-        self.label_weight, self.balance_weight, self.certainty_weight = weights
+        self.label_weight, self.balance_weight, self.certainty_weight = weights.values()
 
     def forward(
         self,

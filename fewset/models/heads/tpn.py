@@ -3,10 +3,10 @@
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.about import About
 from fewset.models.heads import register_head
 from fewset.models.heads.label_propagation import check_graph, propagated
 from fewset.models.layers.task_rows import TaskRows, task_rows
+from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
 
 
@@ -22,7 +22,7 @@ class TpnHead(nn.Module):
     feature maps; a softplus keeps σ above 0, which nothing does in the authors' code.
     """
 
-    about = About(
+    about = MethodInfo(
         "label propagation over a graph of learnt width",
         paper="TPN, Liu et al., ICLR 2019",
         kind="transductive",

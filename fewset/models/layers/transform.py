@@ -1,7 +1,4 @@
-"""What is done to features, row by row, before anything compares them: power, length 1, less a mean.
-
-SimpleShot's three transforms are made of the same steps.
-"""
+"""Steps that change each embedding by itself, before anything compares embeddings."""
 
 from collections.abc import Sequence
 
@@ -15,34 +12,19 @@ from fewset.core.errors import UserError, refuse_unknown
 STEPS = ("power", "l2", "centre")
 """The signed square root; length 1; less the mean that the training features have at this step."""
 
-TRANSFORMS: dict[str, tuple[str, ...]] = {"none": (), "l2n": ("l2",), "cl2n": ("centre", "l2")}
-"""Wang et al., 2019: "l2n" is length 1, "cl2n" is less the mean of the training features, then length 1."""
-
 
 def raised(features: Float[Tensor, "*rows D"], power: float | Float[Tensor, ""]) -> Float[Tensor, "*rows D"]:
-    """`sign(x) |x|^power`: with a power below 1 a few large numbers decide less."""
+    """`sign(x) |x|^power`: with a power below 1 a few large values decide less."""
     return features.abs().clamp_min(torch.finfo(features.dtype).tiny).pow(power) * features.sign()
-
-
-def stepped(
-    features: Float[Tensor, "*rows D"], steps: Sequence[str], mean: Float[Tensor, " D"] | None
-) -> Float[Tensor, "*rows D"]:
-    """The features after these steps, one after another."""
-    for step in steps:
-        if step == "power":
-            features = raised(features, 0.5)
-        elif step == "l2":
-            features = F.normalize(features, dim=-1)
-        elif mean is not None:
-            features = features - mean
-    return features
 
 
 class FeatureTransform(nn.Module):
     """Steps from `STEPS`, between the backbone and all that follows it (`model.feature_transform`).
 
-    The power and the length are those of SimpleShot (Wang et al., 2019) and of PT+MAP (Hu et al., 2021). A
-    mean is subtracted at most once; it is taken from the training features by `fit`, before the training.
+    The length and the mean are those of SimpleShot (Wang et al., 2019): its "l2n" is ("l2",), its "cl2n" is
+    ("centre", "l2"). The power is that of PT+MAP (Hu et al., 2021). A mean is subtracted at most once; `fit`
+    takes it from the training features, before the training. Until then it is NaN, so that "not set" survives
+    saving and loading.
     """
 
     mean: Tensor | None
@@ -59,36 +41,27 @@ class FeatureTransform(nn.Module):
     def fit(self, features: Float[Tensor, "items D"]) -> None:
         """Take the mean of the training features, as the backbone gives them, where a step subtracts it."""
         if self.mean is not None:
-            before = self.steps[: self.steps.index("centre")]
-            self.mean.copy_(stepped(features, before, None).mean(dim=0))
+            self.mean.copy_(self.before_centre(features).mean(dim=0))
+
+    def before_centre(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """The features after the steps before "centre": those whose mean is subtracted."""
+        return self._stepped(features, self.steps[: self.steps.index("centre")])
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        _refuse_unset(
-            self.mean,
-            "model.feature_transform",
-            "call model.feature_transform.fit(features of the training split), or leave out 'centre'",
-        )
-        return stepped(features, self.steps, self.mean)
+        # Not in export, where no branch may depend on values.
+        if self.mean is not None and not torch.compiler.is_exporting() and self.mean.isnan().any():
+            raise UserError(
+                "model.feature_transform subtracts the mean of the training features, which is not set; call "
+                "model.feature_transform.fit(features of the training split), or leave out 'centre'"
+            )
+        return self._stepped(features, self.steps)
 
-
-def unset_mean(transform: str, dim: int) -> Float[Tensor, " D"] | None:
-    """The buffer for the mean that a transform subtracts, or None for one that subtracts none.
-
-    It is NaN until it is set, so that "not set" survives saving and loading.
-    """
-    refuse_unknown("transform", transform, TRANSFORMS)
-    return torch.full((dim,), torch.nan) if "centre" in TRANSFORMS[transform] else None
-
-
-def transformed(
-    features: Float[Tensor, "*rows D"], transform: str, mean: Float[Tensor, " D"] | None, remedy: str
-) -> Float[Tensor, "*rows D"]:
-    """The features as the transform makes them. `remedy` says how a mean is set that is not set yet."""
-    _refuse_unset(mean, f"transform {transform!r}", f"{remedy} first, or use transform='l2n'")
-    return stepped(features, TRANSFORMS[transform], mean)
-
-
-def _refuse_unset(mean: Float[Tensor, " D"] | None, what: str, remedy: str) -> None:
-    """An error where a mean is still to be set; not in export, where nothing may hang on numbers."""
-    if mean is not None and not torch.compiler.is_exporting() and mean.isnan().any():
-        raise UserError(f"{what} subtracts the mean of the training features, and it is not set; {remedy}")
+    def _stepped(self, features: Float[Tensor, "*rows D"], steps: Sequence[str]) -> Float[Tensor, "*rows D"]:
+        for step in steps:
+            if step == "power":
+                features = raised(features, 0.5)
+            elif step == "l2":
+                features = F.normalize(features, dim=-1)
+            elif self.mean is not None:
+                features = features - self.mean
+        return features

@@ -18,13 +18,13 @@ from benchmarks.accuracy.measurement import measure_methods, time_methods
 from benchmarks.accuracy.record import read_per_task, read_record_of, read_times
 from benchmarks.accuracy.rows import MethodRow, method_rows
 from benchmarks.accuracy.tables import methods_tables, render_methods
+from fewset.cli.models import list_methods
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
 from fewset.evaluation.scoring import evaluate
 from fewset.models.adapters.identity import Identity
 from fewset.models.heads import HEADS
 from fewset.models.heads.bd_cspn import BdCspnHead
-from fewset.models.methods import list_methods
 from fewset.models.model import FewShotModel
 from fewset.report.tables import plain_text
 from fewset.tasks.scores import Score, compare

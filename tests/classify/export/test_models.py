@@ -9,12 +9,13 @@ import torch
 
 from fewset.classify.export.models import TaskGraphs
 from fewset.core.errors import UserError
-from fewset.models.about import about_of
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
+from fewset.models.layers.transform import FeatureTransform
 from fewset.models.maml import MamlConfig, MamlModel
+from fewset.models.method_info import method_info
 from fewset.models.model import FewShotModel
 from tests.helpers.onnx_files import run
 
@@ -59,7 +60,7 @@ def test_one_file_takes_the_pixels_of_any_task(adapter: str) -> None:
     assert b"fewset" not in file, "the file names files of this machine"
 
 
-ADAPTED = {"pfa": "deepsets", "semi_prototype": "bilstm", "matching": "gcn", "simple_shot": "attention"}
+ADAPTED = {"pfa": "deepsets", "semi_prototype": "bilstm", "matching": "gcn", "prototype": "attention"}
 """With which adapter a head is tried, so that all of these are."""
 
 
@@ -67,17 +68,16 @@ ADAPTED = {"pfa": "deepsets", "semi_prototype": "bilstm", "matching": "gcn", "si
 def test_every_head_is_exported_or_refused_at_once(head: str) -> None:
     """A new head too: one whose graph is wrong says in its `about` why there is none."""
     torch.manual_seed(0)
-    transductive = head == "simple_shot"
-    built = HEADS[head](DIM, **({"transform": "cl2n"} if head == "simple_shot" else {}))
+    transductive = head == "prototype"
+    built = HEADS[head](DIM)
     about, backbone, adapter = (
-        about_of(built),
-        Conv4(dim=DIM) if about_of(built).takes == "maps" else FeatureInput(DIM, "l2n"),
+        method_info(built),
+        Conv4(dim=DIM) if method_info(built).takes == "maps" else FeatureInput(DIM),
         ADAPTERS[ADAPTED.get(head, "identity")],
     )
-    if about.fitted:
-        built.fit(torch.randn(11, DIM))
     average = "post" if about.every_shot else "pre"
-    model = FewShotModel(backbone, adapter(DIM), built, average, transductive).eval()
+    steps = FeatureTransform(DIM, ("l2",))
+    model = FewShotModel(backbone, adapter(DIM), built, average, transductive, feature_transform=steps).eval()
     if about.no_onnx or about.takes == "maps":
         began = monotonic()
         why = r"cannot be exported: .*; export a classifier|ONNX works on embeddings, .* takes maps"
@@ -95,7 +95,7 @@ def test_every_head_is_exported_or_refused_at_once(head: str) -> None:
         query = torch.randn(queries, DIM, generator=generator)
         (logits,) = run(file, support=support.numpy(), query=query.numpy())
         with torch.no_grad():
-            close(logits, model(backbone(support).unsqueeze(0), backbone(query).unsqueeze(0))[0])
+            close(logits, model(steps(support).unsqueeze(0), steps(query).unsqueeze(0))[0])
 
 
 def test_maml_is_refused() -> None:

@@ -21,10 +21,11 @@ from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.matching import MatchingHead
 from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.layers.transform import FeatureTransform
 from fewset.models.model import FewShotModel
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN, make_table
+from tests.helpers.features import DIM, ROWS, SEEN, SIMPLESHOT, UNSEEN, make_table
 from tests.helpers.low_shot import NAMES, oracle
 
 SPEC = TaskSpec(tasks=2, seed=4)
@@ -41,7 +42,9 @@ def make_model(method: str, similarity: str = "euclidean", temperature: float = 
     torch.manual_seed(0)
     adapter: nn.Module = Attention(DIM) if method == "FEAT" else Identity(DIM)
     transform = {"SimpleShot": "cl2n", "SimpleShot L2N": "l2n"}.get(method, "none")
-    return FewShotModel(FeatureInput(DIM, transform), adapter, PrototypeHead(DIM, similarity, temperature))
+    head = PrototypeHead(DIM, similarity, temperature)
+    steps = FeatureTransform(DIM, SIMPLESHOT[transform])
+    return FewShotModel(FeatureInput(DIM), adapter, head, feature_transform=steps)
 
 
 def evaluate_shots(
@@ -204,8 +207,8 @@ def test_what_cannot_be_scored_is_refused(table: FeatureTable) -> None:
     refused(FewShotModel(entry, Identity(DIM), MatchingHead(DIM)), "head is MatchingHead.*expected the head")
     refused(FewShotModel(entry, adapter, head, transductive=True), "without the queries")
     refused(FewShotModel(entry, adapter, head, average="post"), "average='pre'")
-    refused(FewShotModel(FeatureInput(3), Identity(3), PrototypeHead(3)), "features of 3 numbers")
-    refused(make_model("SimpleShot"), "call fit_centre")
+    refused(FewShotModel(FeatureInput(3), Identity(3), PrototypeHead(3)), "dimension 3")
+    refused(make_model("SimpleShot"), "is not set")
     plain = evaluate_shots(FewShotModel(entry, Identity(DIM), head, average="post"), table, SPEC)
     assert values(plain) == values(evaluate_shots(make_model("ProtoNet", temperature=1.0), table, SPEC))
 

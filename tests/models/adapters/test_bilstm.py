@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.models.adapters.bilstm import BiLSTM
 
 SETS, SIZE, CONTEXT, HALF = 2, 5, 3, 7
@@ -52,8 +51,3 @@ def test_the_order_matters_as_it_says():
     adapter, items = BiLSTM(2 * HALF).double(), rows(SIZE, 1)
     assert not BiLSTM.equivariant
     assert not torch.allclose(adapter(items.flip(1)).flip(1), adapter(items))
-
-
-def test_refuses_an_odd_embedding_size():
-    with pytest.raises(UserError, match="even embedding size, got 13"):
-        BiLSTM(13)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.about import about_of
-from fewset.models.adapters import ADAPTERS, count_parameters, register_adapter
+from fewset.models.adapters import ADAPTERS, register_adapter
+from fewset.models.method_info import method_info
 
 # Different numbers on every axis, prime but for the embedding size: a BiLSTM halves it.
 SETS, SIZE, CONTEXT, DIM = 5, 7, 3, 22
@@ -71,6 +71,10 @@ def call(adapter: nn.Module, items: Tensor, context: Tensor | None, labels: Tens
     if getattr(adapter, "uses_labels", False):
         return adapter(items, context, labels=labels)
     return adapter(items, context)
+
+
+def count_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def changed(tensor: Tensor | None, function) -> Tensor | None:
@@ -279,9 +283,27 @@ def test_a_name_is_registered_once():
 
 @every_adapter
 def test_says_what_it_is_and_whether_it_learns(name: str, options: dict[str, Any]) -> None:
-    said = about_of(ADAPTERS[name])
+    said = method_info(ADAPTERS[name])
     assert said.summary
     if not ADAPTERS[name].__module__.startswith("fewset."):
         return  # a plugin's may say no more
     assert said.paper
     assert said.trained == (count_parameters(build(name, options)) > 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("attention", {"mean_start": -1.0}),
+        ("attention", {"mean_start": 0.3, "zero_start": True}),
+        ("attention", {"layers": 0}),
+        ("bilstm", {"dim": 13}),
+        ("deepsets", {"pool": "mean"}),
+        ("deepsets", {"pool": "sum", "as_published": True}),
+        ("gcn", {"zero_start": True}),
+        ("gcn", {"graph": "label"}),
+    ],
+)
+def test_options_that_mean_nothing_are_rejected(name, options):
+    with pytest.raises(UserError, match=f"{next(iter(options))}|even embedding size"):
+        ADAPTERS[name](**{"dim": DIM, **options})

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.models.adapters.deepsets import DeepSets, maximum_of_others, sum_of_others
 
 SETS, SIZE, CONTEXT, DIM = 2, 5, 3, 7
@@ -81,10 +80,3 @@ def test_equal_maxima():
 @pytest.mark.parametrize("pool", [maximum_of_others, sum_of_others])
 def test_nobody_else_is_zero(pool):
     assert pool(rows(1, 1), 1).eq(0).all()
-
-
-def test_refuses_unknown_and_contradicting_options():
-    with pytest.raises(UserError, match="unknown pool 'mean'"):
-        DeepSets(DIM, pool="mean")
-    with pytest.raises(UserError, match="pools with 'max', got 'sum'"):
-        DeepSets(DIM, pool="sum", as_published=True)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.models.adapters.gcn import GCN, similarity_graph
 
 SETS, SIZE, CONTEXT, DIM = 2, 5, 3, 7
@@ -124,13 +123,3 @@ def test_residual_is_the_authors_arithmetic():
     items = rows(SIZE, 1)
     published, residual = build(as_published=True), build(residual=True)
     assert torch.equal(residual(items, None, LABELS), published(items, None, LABELS))
-
-
-def test_refuses_a_zero_start_of_the_papers_formula():
-    with pytest.raises(UserError, match="needs residual = true"):
-        GCN(DIM, zero_start=True)
-
-
-def test_refuses_an_unknown_graph():
-    with pytest.raises(UserError, match=r"unknown graph 'label'\. Did you mean 'labels'"):
-        GCN(DIM, graph="label")

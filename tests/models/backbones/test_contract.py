@@ -7,9 +7,8 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from fewset.models.backbones import BACKBONES
+from fewset.models.backbones import BACKBONES, taken_by
 from fewset.models.layers.folding import fold
-from fewset.models.task_model import taken_by
 
 B, SIZE = 3, 17
 ON_IMAGES = [name for name, kind in BACKBONES.items() if taken_by(kind) == "images"]

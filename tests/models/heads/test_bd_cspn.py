@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from fewset.core.errors import UserError
 from fewset.models.heads.bd_cspn import BdCspnHead
 from tests.helpers.heads import (
     DIM,
@@ -37,10 +36,3 @@ def test_equals_the_loop(confident, mask):
         return [[4.0 * cosine(q, centre) for centre in rectified] for q in queries]
 
     assert_equals_the_loop(BdCspnHead(DIM, scale=4.0, confident=confident), naive, mask)
-
-
-def test_refuses_strange_options():
-    with pytest.raises(UserError, match=r"scale is 0.0 and confident 8, expected a number above 0"):
-        BdCspnHead(DIM, scale=0.0)
-    with pytest.raises(UserError, match="confident -1"):
-        BdCspnHead(DIM, confident=-1)

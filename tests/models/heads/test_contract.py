@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.about import about_of
 from fewset.models.heads import HEADS
+from fewset.models.method_info import method_info
 from tests.helpers.heads import DIM, PLACES, QUERIES, SHOT, TASKS, WAY, inputs, normal, uneven_mask
 
 Variant = tuple[str, dict[str, Any]]
@@ -18,8 +18,6 @@ VARIANTS: list[Variant] = [(name, {}) for name in HEADS] + [
     ("prototype", {"similarity": "cosine"}),
     ("prototype", {"similarity": "one-sided-cosine"}),
     ("matching", {"as_published": True}),
-    ("simple_shot", {"transform": "l2n"}),
-    ("simple_shot", {"transform": "cl2n"}),
     ("semi_prototype", {"similarity": "cosine", "steps": 3}),
     ("laplacian_shot", {"rectify": False}),
     ("tim", {"solver": "gradient", "steps": 20}),
@@ -35,15 +33,12 @@ def parametrize(variants: list[Variant]) -> pytest.MarkDecorator:
 
 def build(name: str, options: dict[str, Any], dtype: torch.dtype = torch.float64) -> nn.Module:
     torch.manual_seed(11)
-    head = HEADS[name](DIM, **options).to(dtype).eval()
-    if hasattr(head, "fit"):
-        head.fit(normal(13, DIM, seed=3, dtype=dtype))
-    return head
+    return HEADS[name](DIM, **options).to(dtype).eval()
 
 
 def places_of(name: str) -> tuple[int, ...]:
     """Of an item that the head takes: those of a map, or none."""
-    return PLACES if about_of(HEADS[name]).takes == "maps" else ()
+    return PLACES if method_info(HEADS[name]).takes == "maps" else ()
 
 
 def inputs_of(name: str, *sizes: int) -> tuple[Tensor, Tensor]:
@@ -52,10 +47,10 @@ def inputs_of(name: str, *sizes: int) -> tuple[Tensor, Tensor]:
 
 every_head = parametrize(VARIANTS)
 every_head_on_embeddings = parametrize(
-    [(name, options) for name, options in VARIANTS if about_of(HEADS[name]).takes == "embeddings"]
+    [(name, options) for name, options in VARIANTS if method_info(HEADS[name]).takes == "embeddings"]
 )
 every_head_of_use_untrained = parametrize(
-    [(name, options) for name, options in VARIANTS if not about_of(HEADS[name]).trained]
+    [(name, options) for name, options in VARIANTS if not method_info(HEADS[name]).trained]
 )
 every_equivariant_head = parametrize(
     [(name, options) for name, options in VARIANTS if getattr(HEADS[name], "equivariant", True)]
@@ -139,18 +134,17 @@ def test_queries_influence_each_other_in_a_transductive_head_alone(name, options
     alone = head(support, query)[:, :3]
     query[:, 3:] += 1.5
     others_matter = not torch.allclose(head(support, query)[:, :3], alone)
-    assert others_matter == (about_of(head).kind == "transductive")
+    assert others_matter == (method_info(head).kind == "transductive")
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_says_what_it_is_and_needs(name):
     """In words; and where it says that it looks at single shots, their mean does not do."""
-    said, (support, query) = about_of(HEADS[name]), inputs_of(name)
+    said, (support, query) = method_info(HEADS[name]), inputs_of(name)
     assert said.summary
     if not HEADS[name].__module__.startswith("fewset."):
         return  # a plugin's may say no more
     assert said.paper
-    assert said.fitted == hasattr(HEADS[name], "fit")
     heads = [build(member, options) for member, options in VARIANTS if member == name]
     assert any(list(head.parameters()) for head in heads) or not said.trained
     means = support.mean(dim=2, keepdim=True)
@@ -219,8 +213,32 @@ def test_temperature_flattens_the_probabilities(name, options):
     assert certainty[2] == pytest.approx(1 / WAY, abs=1e-4)
 
 
-@every_head_with_a_temperature
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
-def test_refuses_a_temperature_that_is_not_positive(name, options, temperature):
-    with pytest.raises(UserError, match=r"temperature is .* expected a number above 0"):
-        HEADS[name](DIM, **options, temperature=temperature)
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("bd_cspn", "scale", 0.0),
+        ("bd_cspn", "confident", -1),
+        ("cosine_layer", "rate", 0.0),
+        ("dn4", "neighbours", 0),
+        ("label_propagation", "spread", 1.0),
+        ("laplacian_shot", "steps", -1),
+        ("lda", "shrinkage", 1.1),
+        ("leo", "latent", 0),
+        ("leo", "steps", -1),
+        ("logistic", "steps", 0),
+        ("pmn", "reads", 0),
+        ("prototype", "similarity", "cosin"),
+        ("prototype", "temperature", 0.0),
+        ("prototype", "temperature", math.nan),
+        ("pt_map", "power", 0.0),
+        ("relation", "hidden", 0),
+        ("ridge", "strength", 0.0),
+        ("svm", "penalty", 0.0),
+        ("team", "strength", -1.0),
+        ("tim", "label_weight", -1.0),
+        ("tim", "solver", "gradien"),
+    ],
+)
+def test_an_option_out_of_range_is_rejected_by_its_name(name, option, value):
+    with pytest.raises(UserError, match=option):
+        HEADS[name](DIM, **{option: value})

@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
-from fewset.core.errors import UserError
 from fewset.models.heads.cosine_layer import CosineLayerHead
 from tests.helpers.heads import DIM, WAY, assert_equals_the_loop, inputs, with_and_without_mask
 
@@ -48,8 +47,3 @@ def test_the_first_step_goes_down_the_mean_cross_entropy():
     expected = queries @ unit(start - 0.3 * slope).T / 0.4
     found = CosineLayerHead(DIM, temperature=0.4, rate=0.3, steps=1)(support, query)[0]
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_refuses_what_cannot_be():
-    with pytest.raises(UserError, match="expected a rate above 0"):
-        CosineLayerHead(DIM, rate=0.0)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from fewset.core.errors import UserError
 from fewset.models.heads.dn4 import Dn4Head
 from tests.helpers.heads import DIM, PLACES, assert_equals_the_loop, cosine, with_and_without_mask
 
@@ -21,8 +20,3 @@ def test_equals_the_loop(mask, neighbours):
         return [[alike(q, each) for each in shots] for q in queries]
 
     assert_equals_the_loop(Dn4Head(DIM, neighbours, temperature=0.3), naive, mask, places=PLACES)
-
-
-def test_refuses_what_cannot_be():
-    with pytest.raises(UserError, match="neighbours is 0"):
-        Dn4Head(DIM, neighbours=0)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.models.heads.label_propagation import LabelPropagationHead
 from tests.helpers.graphs import spread_labels
 from tests.helpers.heads import DIM, assert_equals_the_loop, lengths_of_one, with_and_without_mask
@@ -28,16 +27,3 @@ def test_labels_go_from_query_to_query():
     support, query = rows[:2].view(1, 2, 1, 2), rows[2:].view(1, -1, 2)
     logits = LabelPropagationHead(2, width=0.2, neighbours=3)(support, query)
     assert (logits.argmax(-1) == 1).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"width": 0.0}, r"width is 0\.0, expected a number above 0"),
-        ({"neighbours": 0}, r"neighbours is 0 and spread 0\.99, expected 1 or more"),
-        ({"spread": 1.0}, r"spread 1\.0, .* a share between 0 and 1"),
-    ],
-)
-def test_refuses_strange_options(options, expected):
-    with pytest.raises(UserError, match=expected):
-        LabelPropagationHead(DIM, **options)

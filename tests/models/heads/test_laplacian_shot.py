@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from fewset.core.errors import UserError
 from fewset.models.heads.laplacian_shot import LaplacianShotHead
 from tests.helpers.embedded import distance
 from tests.helpers.heads import (
@@ -54,12 +53,3 @@ def test_equals_the_loop(neighbours, steps, rectify, mask):
 
     head = LaplacianShotHead(DIM, smoothness=0.7, neighbours=neighbours, steps=steps, rectify=rectify)
     assert_equals_the_loop(head, naive, mask)
-
-
-def test_refuses_strange_options():
-    with pytest.raises(UserError, match=r"smoothness is -1\.0"):
-        LaplacianShotHead(DIM, smoothness=-1.0)
-    with pytest.raises(UserError, match="neighbours 0"):
-        LaplacianShotHead(DIM, neighbours=0)
-    with pytest.raises(UserError, match="steps -1"):
-        LaplacianShotHead(DIM, steps=-1)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fewset.core.errors import UserError
 from fewset.models.heads.lda import LdaHead
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, WAY, assert_equals_the_loop, inputs, normal, with_and_without_mask
@@ -41,9 +40,3 @@ def test_does_not_depend_on_scale_and_place():
     shift = normal(DIM, seed=7)
     expected = LdaHead(DIM)(support, query)
     np.testing.assert_allclose(LdaHead(DIM)(3 * support + shift, 3 * query + shift), expected)
-
-
-def test_refuses_what_cannot_be():
-    for shrinkage in (0.0, 1.1):
-        with pytest.raises(UserError, match="shrinkage is"):
-            LdaHead(DIM, shrinkage)

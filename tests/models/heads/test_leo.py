@@ -6,7 +6,6 @@ import torch
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
-from fewset.core.errors import UserError
 from fewset.models.heads.leo import LeoHead
 from tests.helpers.heads import DIM, TASKS, WAY, inputs, with_and_without_mask
 
@@ -68,8 +67,3 @@ def test_each_step_lowers_the_loss_of_the_shots():
         losses.append((loss, head.state_dict()))
     values = [loss for loss, _ in losses]
     assert values == sorted(values, reverse=True)
-
-
-def test_refuses_what_cannot_be():
-    with pytest.raises(UserError, match="steps and tuning_steps of 0 or more"):
-        LeoHead(DIM, steps=-1)

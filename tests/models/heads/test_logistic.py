@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fewset.core.errors import UserError
 from fewset.models.heads.logistic import LogisticRegressionHead
 from tests.helpers.heads import DIM, TASKS, WAY, inputs, with_and_without_mask
 
@@ -24,9 +23,3 @@ def test_equals_scikit_learn(intercept, mask):
         regression = LogisticRegression(C=2.0, fit_intercept=False, class_weight="balanced", tol=1e-10)
         regression.fit(rows, labels)
         np.testing.assert_allclose(found[task], queries @ regression.coef_.T / 0.5, atol=2e-4)
-
-
-def test_refuses_what_cannot_be():
-    for options in ({"inverse_strength": 0.0}, {"steps": 0}):
-        with pytest.raises(UserError, match="expected numbers above 0"):
-            LogisticRegressionHead(DIM, **options)

@@ -1,11 +1,9 @@
 """Prototype Matching Networks against NumPy, with the LSTM written out."""
 
 import numpy as np
-import pytest
 import torch
 from scipy.special import expit, softmax
 
-from fewset.core.errors import UserError
 from fewset.models.heads.pmn import PmnHead
 from tests.helpers.heads import DIM, assert_equals_the_loop, cosine, inputs, with_and_without_mask
 
@@ -53,8 +51,3 @@ def test_depends_on_the_order_of_the_classes_as_it_says():
     head, (support, query) = PmnHead(DIM).double(), inputs()
     assert not PmnHead.equivariant
     assert not torch.allclose(head(support.flip(1), query), head(support, query).flip(2))
-
-
-def test_refuses_what_cannot_be():
-    with pytest.raises(UserError, match="reads is 0"):
-        PmnHead(DIM, reads=0)

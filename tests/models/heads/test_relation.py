@@ -1,10 +1,8 @@
 """The relation module against NumPy, pair by pair and place by place."""
 
 import numpy as np
-import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.models.heads.relation import RelationHead
 from tests.helpers.heads import DIM, PLACES, assert_equals_the_loop, with_and_without_mask
 from tests.helpers.maps import convolved, halved, normalised, numbers, with_statistics
@@ -30,8 +28,3 @@ def test_equals_the_loop(mask):
         return [[relation(each.mean(axis=0), q) for each in shots] for q in queries]
 
     assert_equals_the_loop(head, naive, mask, places=PLACES)
-
-
-def test_refuses_what_cannot_be():
-    with pytest.raises(UserError, match="hidden is 0"):
-        RelationHead(DIM, hidden=0)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fewset.core.errors import UserError
 from fewset.models.heads.semi_prototype import SemiPrototypeHead
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, assert_equals_the_loop, with_and_without_mask
@@ -31,10 +30,3 @@ def test_equals_the_loop(steps, mask):
         return [[-distance(q, centre) / 2.5 for centre in centres] for q in queries]
 
     assert_equals_the_loop(SemiPrototypeHead(DIM, temperature=2.5, steps=steps), naive, mask)
-
-
-def test_refuses_unknown_options():
-    with pytest.raises(UserError, match=r"unknown similarity 'cosin'\. Did you mean 'cosine'"):
-        SemiPrototypeHead(DIM, similarity="cosin")
-    with pytest.raises(UserError, match="steps is -1"):
-        SemiPrototypeHead(DIM, steps=-1)

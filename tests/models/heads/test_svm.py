@@ -6,7 +6,6 @@ import torch
 from scipy.optimize import brentq
 from sklearn.svm import LinearSVC
 
-from fewset.core.errors import UserError
 from fewset.models.heads.svm import SvmHead, onto_simplex
 from tests.helpers.heads import DIM, TASKS, WAY, inputs, normal, uneven_mask, with_and_without_mask
 
@@ -53,9 +52,3 @@ def test_the_gradient_is_that_of_the_steps():
     head = SvmHead(5, penalty=1.0).double()
     given = support.requires_grad_(), query.requires_grad_()
     assert torch.autograd.gradcheck(head, given, atol=1e-5, rtol=1e-3)
-
-
-def test_refuses_what_cannot_be():
-    for options in ({"penalty": 0.0}, {"steps": 0}):
-        with pytest.raises(UserError, match="expected numbers above 0"):
-            SvmHead(DIM, **options)

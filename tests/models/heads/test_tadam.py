@@ -1,10 +1,8 @@
 """TADAM against NumPy, item by item and place by place."""
 
 import numpy as np
-import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.models.heads.tadam import TadamHead
 from tests.helpers.heads import DIM, PLACES, assert_equals_the_loop, inputs, with_and_without_mask
 from tests.helpers.maps import convolved, normalised, numbers, with_statistics
@@ -49,8 +47,3 @@ def test_without_strength_the_task_changes_nothing():
     alone = head(support, query)
     support[:, 1:] += 1.0  # another task for the first class, whose logits are of itself alone
     torch.testing.assert_close(head(support, query)[..., 0], alone[..., 0])
-
-
-def test_refuses_what_cannot_be():
-    with pytest.raises(UserError, match="hidden is 0"):
-        TadamHead(DIM, hidden=0)

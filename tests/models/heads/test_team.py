@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fewset.core.errors import UserError
 from fewset.models.heads.team import TeamHead
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, assert_equals_the_loop, softmax, with_and_without_mask
@@ -50,8 +49,3 @@ def test_the_metric_minimises_what_the_docstring_says():
     for _ in range(20):
         change = rng.normal(size=(DIM, DIM)) * 0.01
         assert objective(best) < objective(best + change @ change.T)
-
-
-def test_refuses_strange_options():
-    with pytest.raises(UserError, match=r"strength is -1\.0, expected 0 or more"):
-        TeamHead(DIM, strength=-1.0)

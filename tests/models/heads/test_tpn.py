@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.models.heads.tpn import TpnHead
 from tests.helpers.graphs import spread_labels
 from tests.helpers.heads import DIM, assert_equals_the_loop, inputs, with_and_without_mask
@@ -48,8 +47,3 @@ def test_the_width_learns():
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < 0.9 * losses[0]
-
-
-def test_refuses_strange_options():
-    with pytest.raises(UserError, match="neighbours is 0"):
-        TpnHead(DIM, neighbours=0)

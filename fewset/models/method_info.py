@@ -10,17 +10,18 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class About:
+class MethodInfo:
     """A method in one line, and what it needs.
 
     `kind`: whether the prediction for a query depends on the other queries of its task. `takes`: what its
     tasks are made of; maps are what a backbone pools to embeddings. `every_shot`: it looks at single shots,
     so that the model should have `average = "post"`. `trained`: it is of no use before it has learned.
-    `iterative`: it takes steps for each task instead of a closed form.
+    `iterative`: it takes steps for each task instead of a closed form. `class_means`: a logit is the
+    similarity of a query to the mean of one class, divided by the temperature.
     `alone`: why no adapter that changes the embeddings may stand before it; empty where one may. `no_onnx`:
     why it cannot be exported as ONNX; empty where it can.
 
-    >>> About("similarity to the class means", "Snell et al., 2017").needs()
+    >>> MethodInfo("similarity to the class means", "Snell et al., 2017").needs()
     ('embeddings',)
     """
 
@@ -31,7 +32,7 @@ class About:
     every_shot: bool = False
     trained: bool = False
     iterative: bool = False
-    fitted: bool = False
+    class_means: bool = False
     alone: str = ""
     no_onnx: str = ""
 
@@ -40,21 +41,20 @@ class About:
         wanted = {
             self.takes: True,
             'average = "post"': self.every_shot,
-            "features of the train split": self.fitted,
             "training": self.trained,
             "no adapter": bool(self.alone),
         }
         return tuple(name for name, needed in wanted.items() if needed)
 
 
-def about_of(member: object) -> About:
+def method_info(member: object) -> MethodInfo:
     """What a class or an object says about itself; of one that says nothing, what its docstring begins with.
 
-    >>> about_of(dict).kind
+    >>> method_info(dict).kind
     'inductive'
     """
     said = getattr(member, "about", None)
-    if isinstance(said, About):
+    if isinstance(said, MethodInfo):
         return said
     first_line = (inspect.getdoc(member) or "").partition("\n")[0]
-    return About(first_line, fitted=hasattr(member, "fit"))
+    return MethodInfo(first_line)
