@@ -1,6 +1,6 @@
 """Means of the classes of a table of features, which may be larger than the memory.
 
-Whatever needs many rows walks through them once, in the order of the file, a few at a time.
+All functions read the rows once, in the order of the file, a few at a time.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,11 @@ def check_table(model: FewShotModel, table: FeatureTable) -> None:
     """Raise for a model that does not fit this table."""
     if model.capabilities.takes != "features":
         raise UserError(
-            "this model embeds images, but a table of features was given; expected a model whose backbone is "
-            "'features'"
+            "this model embeds images, but a table of features was given; take the backbone 'features'"
         )
     if model.dim != table.dim:
         raise UserError(
-            f"the model is made for features of dimension {model.dim}, but those of {table.name!r} have "
-            f"{table.dim}"
+            f"the model takes features of dimension {model.dim}, but those of {table.name!r} have {table.dim}"
         )
 
 
@@ -76,10 +74,10 @@ def _sums(
     device: torch.device,
     chunk: int | None = None,
 ) -> Float64[Tensor, "count D"]:
-    """The sum of the rows of each group, of `count` groups.
+    """The sum of the rows of each of `count` groups.
 
-    Added one after another, so that the chunk does not matter, and in double precision, so that a class of a
-    thousand rows loses nothing.
+    Rows are added one by one, so that the chunk does not matter, and in double precision, so that a class of
+    a thousand rows loses nothing.
     """
     sums = torch.zeros(count, table.dim, dtype=torch.float64, device=device)
     done = 0

@@ -20,11 +20,11 @@ from fewset.tasks.spec import TaskSpec
 def score_controls(
     model: FewShotModel, features: Shaped[Tensor, "items *places D"], index: ClassIndex, spec: TaskSpec
 ) -> dict[str, Score]:
-    """The scores of the two controls, on the same embeddings and tasks as the model's own.
+    """The scores of the two controls, on the same embeddings and tasks as the model itself.
 
     "alone": each item is adapted as a set of one, without context. "foreign": each class is adapted in the
-    set of another task, in place of one of that task's classes; a transductive model is given that task's
-    queries. A model that needs its set is worse in both; one that only normalises is worse in neither.
+    set of another task, in place of one of its classes; a transductive model is given that task's queries.
+    A model that uses its set is worse in both; one that only normalises is worse in neither.
     """
     scores = {ALONE: score_tasks(model.alone(), features, index, spec)}
     if not model.capabilities.adapts_queries or compares_class_means(model):
@@ -35,17 +35,14 @@ def score_controls(
 
 
 def set_adds(score: Score, controls: dict[str, Score]) -> dict[str, float | None]:
-    """The score less that of sets of one, with half its paired 95 % interval; for result files."""
+    """The score minus that of sets of one, with half its paired 95 % interval; for result files."""
     difference = compare(score, controls[ALONE])
     half = None if isnan(difference.ci95) else difference.ci95  # JSON has no NaN
     return {"mean": difference.mean, "ci95": half}
 
 
 def with_another_task(index: ClassIndex, spec: TaskSpec) -> Callable[[int, int], Episode]:
-    """Draws each task with another one of the same kind behind it: its support and its queries.
-
-    Which one depends on the seed and the number of the task alone.
-    """
+    """Draws each task together with another one, chosen by the seed and the number of the task alone."""
     other = TaskSpec(**{**vars(spec), "seed": mix(spec.seed, Stream.OTHER_TASKS)})
 
     def draw(first: int, last: int) -> Episode:

@@ -28,10 +28,10 @@ _BATCH_PIXELS = 2**19  # embedded at once: 74 images of 84 pixels a side, 668 of
 
 @contextmanager
 def evaluating(model: Module) -> Iterator[Module]:
-    """The model as it is evaluated: in evaluation mode, and without gradients.
+    """The model in evaluation mode, without gradients.
 
-    The model itself stays in its mode, since another thread may train or evaluate it meanwhile. What is given
-    is a copy with the very same parameters and buffers, or the model itself where its mode is that already.
+    The model itself keeps its mode, since another thread may train or evaluate it meanwhile: a model that is
+    in training mode is copied, and the copy shares its parameters and buffers.
     """
     if any(module.training for module in model.modules()):
         shared = {id(value): value for value in (*model.parameters(), *model.buffers())}
@@ -47,33 +47,33 @@ def embed_images(
     batch: int | None = None,
     title: str = "",
 ) -> Shaped[Tensor, "items *places D"]:
-    """The table of embeddings of the chosen rows of an image store, each image embedded once.
+    """The embeddings of rows of an image store, or the maps or pixels that the model's tasks are made of.
 
-    Of a model whose tasks gather something else (`capabilities`) it is a table of that: of maps or of pixels.
+            Of a model whose tasks gather something else (`capabilities`) it is a table of that: of maps or of pixels.
 
-    Several processes each embed a part of the batches.
+        Several processes each embed a part of the batches.
 
-    Args:
-        model: The model, on the device that computes.
-        images: The images, such as `ImageSet.images`, which may be a memory map.
-        rows: The indices of the images to embed.
-        batch: The number of images in memory at once; by default it depends on their size.
-        title: The title of a progress bar; without one there is none.
+        Args:
+            model: The model, on the device that computes.
+            images: The images, such as `ImageSet.images`, which may be a memory map.
+            rows: The indices of the images to embed.
+            batch: The number of images in memory at once; by default it depends on their size.
+            title: The title of a progress bar; without one there is none.
 
-    Returns:
-        The rows, on the device of the model.
+        Returns:
+            The rows, on the device of the model.
 
-    Raises:
-        ValueError: There are no rows.
+        Raises:
+            ValueError: There are no rows.
 
-    Example:
-        >>> import fewset
-        >>> import numpy as np
-        >>> model = fewset.load("miniimagenet-conv4-feat-1shot")
-        >>> images = np.zeros((3, 84, 84, 3), dtype=np.uint8)
-        >>> tuple(fewset.embed_images(model, images, np.arange(3)).shape)
-        (3, 64)
-    """
+        Example:
+            >>> import fewset
+            >>> import numpy as np
+            >>> model = fewset.load("miniimagenet-conv4-feat-1shot")
+            >>> images = np.zeros((3, 84, 84, 3), dtype=np.uint8)
+            >>> tuple(fewset.embed_images(model, images, np.arange(3)).shape)
+            (3, 64)
+        """
     if not len(rows):
         raise UserError("there are no images to embed")
     device = device_of(model)
@@ -99,8 +99,8 @@ def embed_images(
             table[place] = items
             if table.dtype == torch.float16 and not table[place].isfinite().all():
                 raise UserError(
-                    "the maps of this model have numbers that half precision (up to 65,504) does not hold; "
-                    "train it with weight decay, or take a head that takes embeddings"
+                    "the maps of this model exceed half precision (65,504); train it with weight decay, or "
+                    "take a head on embeddings"
                 )
             advance(len(chosen))
         assert table is not None
@@ -108,7 +108,7 @@ def embed_images(
 
 
 def _empty_table(count: int, items: Shaped[Tensor, "B *places D"]) -> Shaped[Tensor, "count *places D"]:
-    """Room for so many of such items."""
+    """Memory for `count` items; maps are in half precision and, on the CPU, in a file."""
     shape = (count, *items.shape[1:])
     if items.ndim == 2:
         return items.new_empty(shape)
@@ -118,6 +118,6 @@ def _empty_table(count: int, items: Shaped[Tensor, "B *places D"]) -> Shaped[Ten
 
 
 def temporary_table(shape: Sequence[int]) -> Float16[np.ndarray, "..."]:
-    """Room for maps in half precision, in a file without a name, which is gone with the array."""
+    """Memory for maps in half precision, in a file without a name that is deleted with the array."""
     with tempfile.TemporaryFile(prefix="fewset-") as file:
         return np.memmap(file, np.float16, "w+", shape=tuple(shape))

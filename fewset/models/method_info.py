@@ -1,7 +1,6 @@
-"""What a method says about itself, in the class attribute `about`: adapters, heads and MAML alike.
+"""The class attribute `about` of adapters, heads and MAML: what the method is, and what it needs.
 
-`fewset params` lists it, the model refuses by it what cannot be combined, and contract tests hold every
-member to it.
+`fewset params` lists it, models reject parts that do not fit by it, and contract tests check it.
 """
 
 import inspect
@@ -14,12 +13,10 @@ class MethodInfo:
     """A method in one line, and what it needs.
 
     `kind`: whether the prediction for a query depends on the other queries of its task. `takes`: what its
-    tasks are made of; maps are what a backbone pools to embeddings. `every_shot`: it looks at single shots,
-    so that the model should have `average = "post"`. `trained`: it is of no use before it has learned.
-    `iterative`: it takes steps for each task instead of a closed form. `class_means`: a logit is the
-    similarity of a query to the mean of one class, divided by the temperature.
-    `alone`: why no adapter that changes the embeddings may stand before it; empty where one may. `no_onnx`:
-    why it cannot be exported as ONNX; empty where it can.
+    tasks are made of; maps are what a backbone pools to embeddings, and no adapter stands before a head that
+    takes them. `every_shot`: it looks at single shots, so the model should have `average = "post"`.
+    `trained`: it must be trained before use. `class_means`: its logits are the similarities of queries to
+    class means, divided by the temperature. `no_onnx`: why it cannot be exported as ONNX; empty if it can.
 
     >>> MethodInfo("similarity to the class means", "Snell et al., 2017").needs()
     ('embeddings',)
@@ -31,30 +28,26 @@ class MethodInfo:
     takes: Literal["embeddings", "maps", "images"] = "embeddings"
     every_shot: bool = False
     trained: bool = False
-    iterative: bool = False
     class_means: bool = False
-    alone: str = ""
     no_onnx: str = ""
 
     def needs(self) -> tuple[str, ...]:
-        """What must be there, in words."""
-        wanted = {
+        """What it needs, in words."""
+        needed = {
             self.takes: True,
             'average = "post"': self.every_shot,
             "training": self.trained,
-            "no adapter": bool(self.alone),
+            "no adapter": self.takes == "maps",
         }
-        return tuple(name for name, needed in wanted.items() if needed)
+        return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
 def method_info(member: object) -> MethodInfo:
-    """What a class or an object says about itself; of one that says nothing, what its docstring begins with.
+    """The attribute `about` of a class or an object, else the first line of its docstring.
 
     >>> method_info(dict).kind
     'inductive'
     """
-    said = getattr(member, "about", None)
-    if isinstance(said, MethodInfo):
-        return said
     first_line = (inspect.getdoc(member) or "").partition("\n")[0]
-    return MethodInfo(first_line)
+    about: MethodInfo = getattr(member, "about", MethodInfo(first_line))
+    return about

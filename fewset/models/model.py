@@ -28,25 +28,23 @@ class FewShotModel(TaskModel):
         backbone: Maps images to embeddings.
         adapter: The set-to-set function, which adapts the support to its task.
         head: Turns the adapted support and the queries into logits.
-        average: When the shots of a class become one: before the adaptation ("pre", the paper's default:
+        average: When the shots of a class are averaged: before the adaptation ("pre", the paper's default:
             the set is the prototypes) or after it ("post": the set is all the shots).
-        transductive: Take the queries of a task as the context of its adaptation, where no other context is
-            given. Then the prediction for a query depends on the other queries of its task.
+        transductive: Take the queries of a task as the context of its adaptation, unless another context is
+            given. The prediction for a query then depends on the other queries of its task.
         test_time_flip: Outside training, embed each image and its mirror image, and take the mean.
         gate: Outside training, keep a part of the adaptation alone: items + gate * (adapted - items). The
             gate is a number of the state dict, 1 at first, that meta-training chooses on validation tasks.
         scales: The shares of an image's side that are looked at where no crop is drawn, 1 being the whole
             image. Of several, training takes the first, and evaluation the mean of their embeddings. Without
             any, it is the middle of the stored pixels.
-        sets_of_one: A control: the adapter is given each item as a set of one, without context. What the
-            model is better than this, the rest of the set has added.
-        feature_transform: What is done to each embedding by itself before all that follows it (a
-            `FeatureTransform`); nothing where it is left out.
+        sets_of_one: A control: the adapter is given each item as a set of one, without context. The
+            difference to the full model is what the rest of the set adds.
+        feature_transform: Changes each embedding by itself, before everything that follows the backbone.
 
     Raises:
-        ValueError: `average` is neither "pre" nor "post", the head says that it follows no adapter, or takes
-            maps that the backbone does not give; there is a gate and nothing that adapts, or a scale is no
-            share.
+        ValueError: `average` is unknown; the head takes maps, which the backbone does not give or an adapter
+            cannot adapt; there is a gate and no adapter that adapts; or a scale is not in (0, 1].
 
     Example:
         >>> import fewset
@@ -76,22 +74,20 @@ class FewShotModel(TaskModel):
     ) -> None:
         super().__init__(backbone)
         refuse_unknown("average", average, get_args(Average))
-        alone = method_info(head).alone
-        if alone and getattr(adapter, "adapts", True):
-            raise UserError(
-                f"{type(head).__name__} cannot follow an adapter: {alone}; take the adapter 'identity' or "
-                "another head"
-            )
         self.adapter, self.head = adapter, head
-        if self.capabilities.maps and not hasattr(backbone, "maps"):
+        can = self.capabilities
+        if can.maps and can.adapts:
             raise UserError(
-                f"{type(head).__name__} takes the maps of images, and {type(backbone).__name__} gives none; "
-                "take a backbone on images such as 'conv4', or another head"
+                f"{type(head).__name__} takes maps, and adapters adapt embeddings; take the adapter "
+                "'identity', or another head"
             )
-        if gate and not self.capabilities.adapts:
-            raise UserError("a gate needs an adapter that adapts; leave it out, or take another adapter")
-        if sets_of_one and not self.capabilities.adapts:
-            raise UserError("sets_of_one needs an adapter that adapts; leave it out, or take another adapter")
+        if can.maps and not hasattr(backbone, "maps"):
+            raise UserError(
+                f"{type(head).__name__} takes maps, and {type(backbone).__name__} gives none; take a "
+                "backbone on images such as 'conv4', or another head"
+            )
+        if (gate or sets_of_one) and not can.adapts:
+            raise UserError("gate and sets_of_one need an adapter that adapts; leave them out")
         self.sets_of_one = sets_of_one
         self.gate: Tensor | None
         self.register_buffer("gate", torch.ones(()) if gate else None)
@@ -103,7 +99,7 @@ class FewShotModel(TaskModel):
 
     @property
     def dim(self) -> int:
-        """The embedding size, which the backbone knows."""
+        """The embedding size."""
         return self.backbone.dim
 
     @property
@@ -118,7 +114,7 @@ class FewShotModel(TaskModel):
         )
 
     def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B *places D"]:
-        """Tasks gather embeddings or, for a head that takes them, maps."""
+        """Embeddings or, for a head that takes them, maps."""
         return self.maps(images) if self.capabilities.maps else self.embed(images)
 
     def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
@@ -126,7 +122,7 @@ class FewShotModel(TaskModel):
         return self.embed_normalised(self._normalised(images))
 
     def maps(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B h w D"]:
-        """What is pooled to embeddings: one at each place of an image. Mirror images are mirrored back."""
+        """The embedding at each place of an image, before the pool; of a mirror image mirrored back."""
         images = self._normalised(images)
         backbone = cast(MapBackbone, self.backbone)
         maps = backbone.maps(images)
@@ -157,11 +153,11 @@ class FewShotModel(TaskModel):
         return self._with(backbone=fold(self.backbone, prepared))
 
     def with_head(self, head: nn.Module) -> "FewShotModel":
-        """This model with another head; all else are the same objects."""
+        """This model with another head; the other parts are shared."""
         return self._with(head=head)
 
     def alone(self) -> "FewShotModel":
-        """This model with each item as a set of one; its parts are the same objects."""
+        """This model with each item as a set of one; the parts are shared."""
         twin = self._with()
         twin.sets_of_one = True
         return twin
@@ -198,11 +194,11 @@ class FewShotModel(TaskModel):
         query: Float[Tensor, "T M *places D"],
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M *places D"]:
-        """The queries as the set of their task changes them, each by itself; most adapters do not."""
+        """The queries, each changed by itself as the set says; most adapters leave them as they are."""
         if not self.capabilities.adapts_queries:
             return query
         items = prototypes(support, mask) if self.average == "pre" else support.flatten(1, 2)
-        if self.sets_of_one:  # a set of one does not say how queries change
+        if self.sets_of_one:
             items = items[:, :1]
         adapted: Tensor = cast(Any, self.adapter).adapt_queries(items, query)
         if self.gate is None or self.training:
@@ -245,7 +241,7 @@ class FewShotModel(TaskModel):
             support: The labelled items, class by class.
             query: The items to classify.
             context: Unlabelled items that inform the adaptation; in the transductive setting the queries.
-            mask: The shots that count, where classes have different numbers of them.
+            mask: The shots that count, if classes have different numbers of shots.
 
         Raises:
             ValueError: A class has no shot, or shots differ by class and the model adapts each by itself.
@@ -265,11 +261,10 @@ def compares_class_means(model: FewShotModel) -> bool:
 
 
 def embedding_model(model: TaskModel, purpose: str, *, or_maps: bool = False) -> FewShotModel:
-    """The model itself, where its tasks gather the embeddings that `purpose` works on; else an error.
+    """The model itself, if its tasks are made of embeddings, or with `or_maps` of maps.
 
     Raises:
-        ValueError: The model has no embeddings of its own (MAML), or its head takes maps and `purpose` does
-            not work on these.
+        ValueError: The model has no embeddings (MAML), or its head takes maps; `purpose` begins the message.
     """
     if not model.capabilities.embeds:
         raise UserError(
@@ -284,12 +279,10 @@ def embedding_model(model: TaskModel, purpose: str, *, or_maps: bool = False) ->
 
 
 def image_embedder(model: TaskModel, purpose: str) -> FewShotModel:
-    """The model itself, where it embeds images, as `purpose` needs it; else an error.
-
-    In the place of a head that takes maps are prototypes, so that the pooled maps are what tasks gather.
+    """The model itself, if it embeds images; a head on maps is replaced by prototypes on the pooled maps.
 
     Raises:
-        ValueError: The model has no embeddings of its own, or takes rows of a table of features.
+        ValueError: The model has no embeddings, or takes rows of features; `purpose` begins the message.
     """
     found = embedding_model(model, purpose, or_maps=True)
     if found.capabilities.takes != "images":

@@ -1,4 +1,4 @@
-"""Linear classifiers of many tasks at once: what the heads of models and those of the classifier share.
+"""Linear classifiers of many tasks at once, for the heads of models and those of the classifier.
 
 Rows (T, S, D) come with their membership (T, S, N): 1 in the column of a row's class, and zeros throughout
 for a row that does not count (shots that differ by class or by task). Every class has at least one row that
@@ -36,7 +36,7 @@ def support_rows(
 
 
 def with_ones(rows: Float[Tensor, "T S D"], wanted: bool = True) -> Float[Tensor, "T S more"]:
-    """The rows with a last number 1, whose weight is an intercept (penalised as the others are)."""
+    """The rows with a last column of ones, whose weight is an intercept (penalised as the others are)."""
     return F.pad(rows, (0, 1), value=1.0) if wanted else rows
 
 
@@ -52,7 +52,7 @@ def row_balance(members: Float[Tensor, "T S N"]) -> Float[Tensor, "T S 1"]:
 
 
 def cholesky(matrices: Float[Tensor, "*batch S S"]) -> Float[Tensor, "*batch S S"]:
-    """The Cholesky factors; numbers that are not finite spoil the factor of their own task alone."""
+    """The Cholesky factors; a task with values that are not finite does not stop the others."""
     factors: Tensor = torch.linalg.cholesky_ex(matrices).L
     return factors
 

@@ -1,6 +1,6 @@
-"""What training and scoring ask of any model, of one that embeds and of MAML, which does not.
+"""The interface of models for training and scoring: of those that embed, and of MAML, which does not.
 
-What a model can do is asked of `capabilities`, never of the class of a model or of a part.
+Callers ask a model's `capabilities` what it can do, never its class.
 """
 
 from abc import ABC, abstractmethod
@@ -19,12 +19,10 @@ from fewset.models.backbones import Backbone, Takes
 class Capabilities:
     """What a model can do: `model.capabilities`.
 
-    `takes`: what an item of its data is, an image or a row of a table of features. `embeds`: it has
-    embeddings of its own, on which prototypes, transduction and the like make sense. `adapts`: its
-    set-to-set function changes them. `maps`: its tasks gather the maps that are pooled to embeddings,
-    (H, W, D) an item, and not the embeddings. `adapts_queries`: its set-to-set function changes the queries
-    of a task, too. `adapter_fitted`: its set-to-set function begins with the features and classes of the
-    train split.
+    `takes`: whether an item of its data is an image or a row of features. `embeds`: it has embeddings, for
+    prototypes, transduction and the like. `adapts`: its adapter changes them. `maps`: its tasks are made of
+    maps (H, W, D) in place of embeddings. `adapts_queries`: its adapter changes queries, too.
+    `adapter_fitted`: its adapter starts from the features and classes of the train split.
 
     >>> Capabilities(takes="images", embeds=True, adapts=False).takes
     'images'
@@ -44,10 +42,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 class TaskModel(nn.Module, ABC):
-    """Classifies the queries of many tasks at once, from what it makes of each image by itself.
-
-    A class, not a `typing.Protocol`: all that takes one needs a torch module too, which that cannot say.
-    """
+    """Classifies the queries of many tasks at once, from one item an image, the same for all tasks."""
 
     scales: tuple[float, ...] = ()
     """The shares of an image's side that the model looks at where no crop is drawn: of several, training
@@ -67,7 +62,7 @@ class TaskModel(nn.Module, ABC):
 
     @abstractmethod
     def items_of(self, images: Shaped[Tensor, "B 3 H W"]) -> Shaped[Tensor, "B *places D"]:
-        """What tasks gather of each image: a row, or a map of rows, that does not depend on the task."""
+        """The items that tasks are made of, a row or a map for each image."""
 
     @abstractmethod
     def forward(
@@ -80,7 +75,7 @@ class TaskModel(nn.Module, ABC):
         """Logits from the items of tasks."""
 
     def folded(self, images: Shaped[Tensor, "B 3 H W"]) -> "TaskModel":  # noqa: ARG002
-        """This model or one that gives the same items faster, tried on these images; for evaluation alone."""
+        """A model for evaluation that gives the same items, perhaps faster; checked on these images."""
         return self
 
     @property
@@ -89,7 +84,7 @@ class TaskModel(nn.Module, ABC):
         return self.backbone.input_size
 
     def prepare(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B 3 H W"]:
-        """Stored pixels (0 to 255) as the backbone wants them: normalised with its own mean and deviation."""
+        """Stored pixels (0 to 255), normalised with the backbone's mean and deviation."""
         mean, std = (
             torch.tensor(values, device=images.device).view(1, 3, 1, 1)
             for values in (self.backbone.mean, self.backbone.std)

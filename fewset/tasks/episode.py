@@ -51,7 +51,7 @@ def class_major_labels(
     tasks: int, way: int, per_class: int, device: torch.device | None = None
 ) -> Int[Tensor, "T M"]:
     """Labels 0, 0, …, 1, 1, … of `way * per_class` items, the same for each task."""
-    # Not repeat_interleave, which exporters write wrongly where the numbers are not known.
+    # Not repeat_interleave, which exporters write wrongly for sizes that are not constant.
     return torch.arange(way, device=device).unsqueeze(1).expand(-1, per_class).reshape(-1).expand(tasks, -1)
 
 

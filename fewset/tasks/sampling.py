@@ -25,10 +25,9 @@ class ClassIndex:
     `support` and `query` mark the items that may be labelled and those that may be queries, such as the
     items of two domains: then a query never has the origin of a shot (a photo, a sketch traced from it).
     In a table of mixed `domains` the items of an origin are in a task from one of its domains only.
-    Nothing else is forbidden: within a domain the items of one origin are as good as any.
+    Within a domain, items of one origin may be in one task.
 
-    `nearest` has, for each label, other labels, the nearest first and -1 behind them: for tasks of related
-    classes.
+    `nearest` has the other labels of each label, the nearest first and -1 behind them, for related classes.
     """
 
     def __init__(
@@ -106,11 +105,11 @@ class ClassIndex:
         return spare
 
     def check(self, way: int, shot: int, query: int) -> None:
-        """Refuse tasks that cannot be drawn, naming what is short and what would work."""
+        """Raise if such tasks cannot be drawn; the message names the class and sizes that would work."""
         if len(self.classes) < way:
             raise UserError(
-                f"{way} ways were asked for, but there are {len(self.classes)} classes here; lower the way "
-                f"to {len(self.classes)} or less"
+                f"the way is {way}, but there are {len(self.classes)} classes here; lower the way to "
+                f"{len(self.classes)} or less"
             )
         spare = self.spare(shot, query)
         worst = int(spare.argmin())
@@ -125,16 +124,14 @@ class ClassIndex:
         elif self.mixed:
             has += " at least, when those of one origin are from one domain"
         raise UserError(
-            f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} ({shot} + {query}) "
-            f"were asked for; {self._remedy(way, shot, query)}"
+            f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} ({shot} + {query}); "
+            f"{self._remedy(way, shot, query)}"
         )
 
     def anchors(self, way: int, related: int) -> Bool[np.ndarray, " classes"]:
         """Which classes have enough others among their nearest for tasks of related classes."""
         if self.nearest is None:
-            raise UserError(
-                "it is not known which classes of this set are near; `fewset data relate SET` finds out"
-            )
+            raise UserError("the set does not say which classes are near; run `fewset data relate SET`")
         enough: np.ndarray = (self.nearest[:, :related] >= 0).sum(axis=1) >= way - 1
         if not enough.any():
             raise UserError(
@@ -144,20 +141,20 @@ class ClassIndex:
         return enough
 
     def _remedy(self, way: int, shot: int, query: int) -> str:
-        """Which numbers would work in the place of these."""
-        fits = [
-            f"lower the query to {most}" for most in range(query - 1, 0, -1) if self._drawable(shot, most)
-        ][:1]
-        fits += [
-            f"lower the shot to {most}" for most in range(shot - 1, 0, -1) if self._drawable(most, query)
-        ][:1]
+        """Smaller sizes that would work."""
+        fits = []
+        for fewer in range(query - 1, 0, -1):
+            if (self.spare(shot, fewer) >= 0).all():
+                fits.append(f"lower the query to {fewer}")
+                break
+        for fewer in range(shot - 1, 0, -1):
+            if (self.spare(fewer, query) >= 0).all():
+                fits.append(f"lower the shot to {fewer}")
+                break
         small = self.spare(shot, query) < 0
         if len(self.classes) - small.sum() >= max(way, 1):
             fits.append(f"leave out the {small.sum()} classes that are too small (--skip-small-classes)")
         return ", or ".join(fits) or "take a set with more items a class"
-
-    def _drawable(self, shot: int, query: int) -> bool:
-        return bool((self.spare(shot, query) >= 0).all())
 
 
 def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
@@ -169,7 +166,7 @@ def sample_tasks(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
 
 
 def _draw(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> Int[np.ndarray, "T N KQ"]:
-    """As many tasks as are drawn at once."""
+    """The rows of a few tasks, drawn at once."""
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
     classes = _classes_of(index, spec, tasks)
     keys = _item_keys(index, spec.seed, tasks, classes)
@@ -206,8 +203,8 @@ def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
     """As `sample_tasks`, but no query has the origin of a shot, within a domain too.
 
     For each task the origins of a class are shuffled. The last of them, as few as have enough items, are for
-    the queries. The others are for the shots, and those that are more than the shots are for the queries too.
-    Both go round their origins, so that no two items have one origin as long as there are enough.
+    the queries. The others are for the shots; if there are more of them than shots, the rest is for the
+    queries. Shots and queries each go round their origins, so that they repeat one as late as possible.
     """
     index.check(spec.way, spec.shot, spec.query)
     most = queries_apart(index, spec.shot)
@@ -236,10 +233,10 @@ def sample_apart(index: ClassIndex, spec: TaskSpec, first: int, last: int) -> In
 
 
 def queries_apart(index: ClassIndex, shot: int) -> int:
-    """How many queries a class `sample_apart` has, whatever is drawn; below 1 where there are none.
+    """How many queries a class `sample_apart` can always draw; below 1 if it can draw none.
 
-    The origins of the queries have one item less than are needed before the last of them is added, which has
-    as many as the largest at most; the rest must be enough for the shots.
+    Before the last origin of the queries is added they lack one item, and it adds at most the largest
+    origin's; the other origins must be enough for the shots.
     """
     sizes = [
         np.unique(origins[there], return_counts=True)[1]
@@ -251,7 +248,7 @@ def queries_apart(index: ClassIndex, shot: int) -> int:
 def sample_every_class(
     index: ClassIndex, query: int, seed: int, first: int, last: int
 ) -> Int[np.ndarray, "T classes Q"]:
-    """For each task the rows of `query` queries of every class there is, in the order of the classes."""
+    """For each task the rows of `query` queries of every class, in the order of the classes."""
     index.check(0, 0, query)
     tasks = np.arange(first, last, dtype=np.uint64)[:, None]
     keys = _item_keys(index, seed, tasks, np.arange(len(index.classes))[None])
@@ -301,15 +298,15 @@ def _item_keys(
 def _smallest(keys: UInt64[np.ndarray, "*batch n"], count: int) -> Int[np.ndarray, "*batch count"]:
     """The positions of the `count` smallest keys of each row, in the order of the keys.
 
-    NumPy finds the smallest numbers far sooner than their positions, so these take the place of the keys'
-    last bits. Only where two keys differ in nothing else are all of a row sorted.
+    NumPy finds the smallest values far faster than their positions, so the positions replace the last bits of
+    the keys. If two keys differ in those bits alone, the whole rows are sorted.
     """
     items = keys.shape[-1]
     last_bits = np.uint64(2 ** (items - 1).bit_length() - 1)
     marked = keys & ~last_bits
     marked |= np.arange(items, dtype=np.uint64)
     marked.partition(min(count, items - 1), axis=-1)
-    first = np.sort(marked[..., : count + 1], axis=-1)  # and the next one, to be told from the last
+    first = np.sort(marked[..., : count + 1], axis=-1)  # and one more, to compare with the last
     found: np.ndarray
     if ((first[..., 1:] ^ first[..., :-1]) <= last_bits).any():
         found = np.argsort(keys, axis=-1, kind="stable")[..., :count]

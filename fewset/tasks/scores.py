@@ -14,7 +14,7 @@ ALONE, FOREIGN = "alone", "foreign"
 """The names of the two controls among the scores of a result (`fewset.evaluation.controls`)."""
 
 SET_ADDS = "set_adds"
-"""In results: the accuracy less that of the same weights with each item as a set of one, paired by task."""
+"""In results: the accuracy minus that of the same weights with each item as a set of one, paired by task."""
 
 
 def interval95(values: Float[np.ndarray, " n"]) -> float:
@@ -30,15 +30,15 @@ def interval95(values: Float[np.ndarray, " n"]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Accuracy over tasks. All numbers are fractions, from 0 to 1.
+    """Accuracy over tasks; all values are fractions, from 0 to 1.
 
     Args:
         mean: The mean over the tasks.
         ci95: Half the width of the 95 % interval of the mean: it reaches from `mean - ci95` to
             `mean + ci95`. NaN for a single task.
         per_task: The accuracy of each task.
-        spec: Which tasks these are, where that is known.
-        drawn_from: A digest of the labels that the tasks were drawn from; empty where it is not known.
+        spec: Which tasks these are, if known.
+        drawn_from: A digest of the labels that the tasks were drawn from; empty if not known.
 
     Example:
         >>> import fewset
@@ -95,10 +95,10 @@ class Difference:
 
 
 def compare(first: Score, second: Score) -> Difference:
-    """The paired difference of two scores, `first` less `second`.
+    """The paired difference of two scores, `first` minus `second`.
 
-    The interval is that of the differences task by task. It is far narrower than the two scores suggest,
-    since a task that is hard for one model is mostly hard for the other.
+    Its interval is far narrower than those of the two scores suggest, since a task that is hard for one model
+    is mostly hard for the other.
 
     Args:
         first: A score.
@@ -108,8 +108,7 @@ def compare(first: Score, second: Score) -> Difference:
         The mean difference and its interval.
 
     Raises:
-        ValueError: The scores are of different tasks: their `TaskSpec` differs, the labels that they were
-            drawn from, or their number.
+        ValueError: The scores are of different tasks: their number, `TaskSpec` or labels differ.
 
     Example:
         >>> import fewset
@@ -121,8 +120,8 @@ def compare(first: Score, second: Score) -> Difference:
     """
     if len(first.per_task) != len(second.per_task):
         raise UserError(
-            f"the scores cover {len(first.per_task)} and {len(second.per_task)} tasks; "
-            "a paired comparison needs the same tasks: evaluate both with the same task options and seed"
+            f"the scores cover {len(first.per_task)} and {len(second.per_task)} tasks; evaluate both with "
+            "the same task options and seed"
         )
     if first.spec and second.spec and first.spec != second.spec:
         raise UserError(

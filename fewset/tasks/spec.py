@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fewset.core.errors import UserError
 from fewset.core.randomness import check_seed, whole_number
 
-_MOST = {"way": 10**5, "shot": 10**5, "query": 10**5, "tasks": 10**8, "related": 10**5}
-"""What a machine can be asked for; the value of each task is kept in memory."""
+_LEAST = {"way": 1, "shot": 1, "query": 1, "tasks": 1, "related": 0}
+_MOST = 10**8  # the accuracy of each task is kept in memory
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,12 @@ class TaskSpec:
         shot: Labelled items of each class, the support.
         query: Items of each class to be classified.
         tasks: How many tasks.
-        seed: A whole number from 0 up.
+        seed: An integer from 0 up.
         related: Above 0, the classes of a task are related: one class and others of its N nearest. The
             set says which are near (`fewset data relate`). With 0 classes are drawn independently.
 
     Raises:
-        ValueError: A number is not whole, below 1 (related: below 0) or absurdly large, the seed is below 0,
-            or the nearest classes are too few for the ways.
+        ValueError: A value is not an integer or out of range, or `related` is too small for the ways.
 
     Example:
         >>> import fewset
@@ -43,12 +42,10 @@ class TaskSpec:
     related: int = 0
 
     def __post_init__(self) -> None:
-        for name in _MOST:
-            value, least = whole_number(getattr(self, name), name), int(name != "related")
-            if value < least:
-                raise UserError(f"{name} is {value}, expected {least} or more")
-            if value > _MOST[name]:
-                raise UserError(f"{name} is {value}, expected at most {_MOST[name]:,}")
+        for name, least in _LEAST.items():
+            value = whole_number(getattr(self, name), name)
+            if not least <= value <= _MOST:
+                raise UserError(f"{name} is {value}, expected {least} to {_MOST:,}")
         check_seed(self.seed)
         if 0 < self.related < self.way - 1:
             raise UserError(

@@ -1,8 +1,8 @@
 """Tasks whose classes have different numbers of queries, as a pure function of the seed and the task.
 
-How the queries of a task are shared out to its classes is drawn from a Dirichlet distribution with all
-parameters equal (Veilleux et al., 2021: 2). The number of queries in all stays what it is. Many transductive
-methods assume silently that classes have equally many.
+The shares of the classes are drawn from a Dirichlet distribution with all parameters equal (Veilleux et al.,
+2021: 2); the total number of queries stays the same. Many transductive methods silently assume that classes
+have equally many.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from fewset.tasks.spec import TaskSpec
 
 
 def check_unbalanced(index: ClassIndex, spec: TaskSpec) -> None:
-    """Refuse tasks that cannot be drawn: all queries of a task may be of one class."""
+    """Raise if such tasks cannot be drawn: all queries of a task may be of one class."""
     queries, spare = spec.way * spec.query, int(index.spare(spec.shot, 0).min())
     if spare < queries:
         fits = spare // spec.way
@@ -49,9 +49,8 @@ def sample_unbalanced(
 def query_counts(spec: TaskSpec, concentration: int, first: int, last: int) -> Int[np.ndarray, "T N"]:
     """How many queries each class of a task has: in all `spec.way * spec.query`, for a class 0 or more.
 
-    A share of the Dirichlet distribution is a gamma variable over the sum of all, and one with a whole
-    number as its shape is a sum of exponential ones. The nearest whole numbers are those of the largest
-    remainders.
+    A Dirichlet share is a gamma variable over the sum of all; a gamma variable of integer shape is a sum of
+    exponential ones. Shares are rounded to integers by the largest remainders.
     """
     tasks = np.arange(first, last, dtype=np.uint64)[:, None, None]
     keys = hash_keys(spec.seed, tasks, np.arange(spec.way)[:, None], np.arange(concentration), 1)

@@ -83,12 +83,6 @@ def test_scales_are_means_over_resized_images() -> None:
         np.testing.assert_allclose(seen(*scales), rows, atol=1.01 if scales != () else 1e-3)
 
 
-@pytest.mark.parametrize("scales", [(0.0,), (1.0, 1.2), (-1.0,)])
-def test_scales_that_are_no_shares_are_refused(scales: tuple[float, ...]) -> None:
-    with pytest.raises(UserError, match="expected shares of the side"):
-        FewShotModel(Corner(), Identity(9), PrototypeHead(9), scales=scales)
-
-
 def noisy_model() -> nn.Sequential:
     """Its outputs are random while it trains, and its statistics change."""
     torch.manual_seed(0)
@@ -108,18 +102,6 @@ def test_evaluating_leaves_every_module_in_its_mode() -> None:
     assert [module.training for module in model.modules()] == modes
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
-
-
-def test_evaluating_computes_with_the_numbers_of_the_model() -> None:
-    model, rows = noisy_model().train(), torch.randn(11, 5)
-    with evaluating(model) as evaluated:
-        theirs = evaluated.state_dict(keep_vars=True)
-        for name, value in model.state_dict(keep_vars=True).items():
-            assert value is theirs[name]
-        found, _ = evaluated(rows)
-    torch.testing.assert_close(model.eval()(rows)[0], found)
-    with evaluating(model) as evaluated:
-        assert evaluated is model  # nothing to copy
 
 
 def test_an_evaluation_that_ends_does_not_disturb_another() -> None:
@@ -181,7 +163,7 @@ def test_maps_lie_in_half_precision_in_a_file(monkeypatch: pytest.MonkeyPatch) -
     assert table.data_ptr() == made[0].ctypes.data
     np.testing.assert_allclose(table.float().numpy(), images[rows] / 255, atol=1e-3)
     model.backbone.factor = 1e6
-    with pytest.raises(UserError, match=r"numbers that half precision .* does not hold"):
+    with pytest.raises(UserError, match="exceed half precision"):
         embed_images(model, images, rows)
 
 

@@ -3,15 +3,7 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-import torch
-from torch import Tensor, nn
-
-from fewset.evaluation.embedding import embed_images
-from fewset.models.adapters.identity import Identity
-from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.model import FewShotModel
 
 PROGRAM = """
 import sys
@@ -42,34 +34,3 @@ def peak(adapter: str, tasks: int) -> int:
 def test_ten_thousand_large_tasks_stay_under_two_gigabytes() -> None:
     """20 ways, 5 shots, 640-d. Half of the 2 GB that the product allows itself, as a margin."""
     assert peak("attention", 10_000) < 2**30
-
-
-class MeanColour(nn.Module):
-    dim, mean, std = 3, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.input_size, self.scale = size, nn.Parameter(torch.ones(1))
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.scale * images.mean((2, 3))
-
-
-class Watched(np.ndarray):
-    """Images that note how many of them are taken at once."""
-
-    most = 0
-
-    def __getitem__(self, rows):  # type: ignore[no-untyped-def]
-        if isinstance(rows, np.ndarray):
-            Watched.most = max(Watched.most, len(rows))
-        return super().__getitem__(rows).view(np.ndarray)
-
-
-@pytest.mark.parametrize(("size", "most"), [(16, 2048), (84, 74)])
-def test_a_split_is_never_in_memory_as_a_whole(size: int, most: int) -> None:
-    Watched.most = 0
-    images = np.zeros((2, size, size, 3), dtype=np.uint8).view(Watched)
-    model = FewShotModel(MeanColour(size), Identity(3), PrototypeHead(3))
-    embed_images(model, images, np.zeros(most + 7, dtype=np.int64))
-    assert Watched.most == most

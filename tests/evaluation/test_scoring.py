@@ -50,24 +50,6 @@ def test_results_do_not_depend_on_the_chunk(adapter: str) -> None:
         np.testing.assert_array_equal(score.per_task, scores[0].per_task)
 
 
-def test_results_do_not_depend_on_the_number_of_threads() -> None:
-    features, labels = table()
-    before, scores = torch.get_num_threads(), []
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        scores.append(evaluate(model_with("attention"), features, labels, SPEC, chunk=7))
-    torch.set_num_threads(before)
-    for score in scores[1:]:
-        np.testing.assert_array_equal(score.per_task, scores[0].per_task)
-
-
-def test_the_table_may_be_of_tensors_or_of_arrays() -> None:
-    features, labels = table()
-    first = evaluate(model_with("identity"), features, labels, SPEC)
-    second = evaluate(model_with("identity"), features.numpy(), torch.from_numpy(labels), SPEC)
-    np.testing.assert_array_equal(first.per_task, second.per_task)
-
-
 def test_a_prefix_of_the_tasks_is_the_same_tasks() -> None:
     features, labels = table()
     few = TaskSpec(way=3, shot=2, query=5, tasks=17, seed=2)
@@ -88,11 +70,11 @@ def test_any_type_of_numbers_is_scored_as_the_model_computes(adapter: str, kind:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e300])
-def test_features_that_are_not_finite_are_refused(number: float) -> None:
+def test_features_that_are_not_finite_are_rejected(number: float) -> None:
     features, labels = table()
     wrong = features.double().numpy()
     wrong[17, 3] = wrong[23, 5] = number
-    with pytest.raises(UserError, match=r"2 of 91 rows of features .* not finite, the first is row 17"):
+    with pytest.raises(UserError, match=r"2 of 91 rows .* not finite, .* row 17"):
         evaluate(model_with("identity"), wrong, labels, SPEC)
 
 
@@ -102,31 +84,14 @@ def test_features_that_are_not_finite_are_refused(number: float) -> None:
         (lambda features, labels: (features, labels[:-1]), r"shape \(91, 14\) and labels of shape \(90,\)"),
         (lambda features, labels: (features[:-1], labels), r"shape \(90, 14\) and labels of shape \(91,\)"),
         (lambda features, labels: (features, labels[:, None]), r"labels of shape \(91, 1\)"),
-        (lambda features, labels: (features, labels.astype(float)), "type float64, expected .* whole number"),
+        (lambda features, labels: (features, labels.astype(float)), "type float64, expected .* integers"),
         (lambda features, labels: (features[0], labels), r"features of shape \(14,\)"),
-        (
-            lambda features, labels: (features[:, 1:], labels),
-            "13 numbers a row, and the backbone of this model has 14",
-        ),
-        (lambda features, labels: (features + 1j, labels), "type torch.complex64"),
-        (lambda features, labels: (features.to("meta"), labels), "on meta"),
-        (lambda features, labels: (features.to_sparse(), labels), "torch.sparse_coo"),
-        (
-            lambda features, labels: (torch.quantize_per_tensor(features, 0.1, 0, torch.qint8), labels),
-            "type torch.qint8",
-        ),
+        (lambda features, labels: (features[:, 1:], labels), "dimension 13, and this model takes 14"),
     ],
 )
-def test_tables_that_do_not_fit_are_refused(change: Callable[..., tuple], message: str) -> None:
+def test_tables_that_do_not_fit_are_rejected(change: Callable[..., tuple], message: str) -> None:
     with pytest.raises(UserError, match=message):
         evaluate(model_with("attention"), *change(*table()), SPEC)
-
-
-def test_a_head_of_another_width_is_refused() -> None:
-    model = model_with("identity")
-    model.head = PrototypeHead(7)
-    with pytest.raises(UserError, match="14 numbers a row, and the head of this model has 7"):
-        evaluate(model, *table(), SPEC)
 
 
 def test_pixels_are_scored_as_they_are() -> None:
@@ -136,7 +101,7 @@ def test_pixels_are_scored_as_they_are() -> None:
     labels = np.arange(21) % 3
     spec = TaskSpec(way=3, shot=2, query=3, tasks=2)
     assert 0 <= evaluate(model, pixels, labels, spec).mean <= 1
-    with pytest.raises(UserError, match="767 numbers a row, and the input of this model has 768"):
+    with pytest.raises(UserError, match="dimension 767, and this model takes 768"):
         evaluate(model, pixels[:, 1:], labels, spec)
 
 
@@ -159,26 +124,25 @@ def test_maps_are_scored_whatever_the_chunk_and_their_precision() -> None:
 
 def test_maps_and_embeddings_are_not_taken_for_each_other() -> None:
     model, features, labels = on_maps()
-    with pytest.raises(UserError, match=r"are rows of embeddings of shape .* takes what `model.maps` makes"):
+    with pytest.raises(UserError, match=r"this model takes maps"):
         evaluate(model, features[:, 0, 0], labels, SPEC)
-    with pytest.raises(UserError, match=r"are maps of shape .* takes what `model.embed` makes"):
+    with pytest.raises(UserError, match=r"this model takes rows"):
         evaluate(model_with("identity"), features, labels, SPEC)
-    with pytest.raises(UserError, match="5 numbers a row, and the backbone of this model has 7"):
+    with pytest.raises(UserError, match="dimension 5, and this model takes 7"):
         evaluate(model, features[..., :5], labels, SPEC)
     features[4, 1, 1, 2] = torch.inf
-    with pytest.raises(UserError, match="not finite, the first is row 4"):
+    with pytest.raises(UserError, match=r"not finite, .* row 4"):
         evaluate(model, features, labels, SPEC)
 
 
 @pytest.mark.parametrize("scale", [1e19, 1e25])
 def test_features_whose_distances_overflow_are_rejected(scale: float) -> None:
     features, labels = table()
-    with pytest.raises(UserError, match="rows of features have numbers that are too large"):
+    with pytest.raises(UserError, match="too large to square"):
         evaluate(model_with("identity"), scale * features, labels, SPEC)
 
 
-@pytest.mark.parametrize("similarity", ["euclidean", "cosine"])
-def test_logits_that_are_not_finite_are_rejected(similarity: str) -> None:
+def test_logits_that_are_not_finite_are_rejected() -> None:
     class Overflowing(nn.Module):
         adapts = True
 
@@ -186,7 +150,7 @@ def test_logits_that_are_not_finite_are_rejected(similarity: str) -> None:
             return items * 1e38 * 1e38
 
     features, labels = table()
-    model = FewShotModel(Nothing(), Overflowing(), PrototypeHead(features.shape[1], similarity))
+    model = FewShotModel(Nothing(), Overflowing(), PrototypeHead(features.shape[1]))
     with pytest.raises(UserError, match="logits of some tasks are not finite"):
         evaluate(model, features, labels, SPEC)
 

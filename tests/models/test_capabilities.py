@@ -57,11 +57,11 @@ def test_the_summary_of_a_custom_member_is_the_first_line_of_its_docstring() -> 
     assert method_info(Custom) == method_info(Custom()) == MethodInfo("Somebody's head.")
 
 
-class Alone(PrototypeHead):
-    about = MethodInfo("a head without an adapter", "nobody", alone="it compares what the backbone gave")
+class OnMaps(PrototypeHead):
+    about = MethodInfo("a head on maps", "nobody", takes="maps")
 
 
-def test_a_head_that_follows_no_adapter_says_why() -> None:
-    with pytest.raises(UserError, match=r"Alone cannot follow an adapter: it compares .* 'identity'"):
-        FewShotModel(nn.Identity(), Attention(7), Alone(7))
-    assert isinstance(FewShotModel(nn.Identity(), Identity(7), Alone(7)).head, Alone)
+def test_a_head_on_maps_follows_no_adapter() -> None:
+    with pytest.raises(UserError, match="OnMaps takes maps, and adapters adapt embeddings"):
+        FewShotModel(Conv4(dim=DIM), Attention(DIM), OnMaps(DIM))
+    assert isinstance(FewShotModel(Conv4(dim=DIM), Identity(DIM), OnMaps(DIM)).head, OnMaps)

@@ -5,7 +5,6 @@ from torch import nn
 
 from fewset.core.errors import UserError
 from fewset.models.adapters import ADAPTERS
-from fewset.models.adapters.attention import Attention
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads import HEADS
@@ -15,7 +14,6 @@ from fewset.models.method_info import MethodInfo, method_info
 from fewset.models.model import FewShotModel, embedding_model, image_embedder
 
 DIM = 14  # even, for the two directions of a BiLSTM
-EQUIVARIANT = sorted(name for name, adapter in ADAPTERS.items() if getattr(adapter, "equivariant", True))
 
 
 class Flat(nn.Module):
@@ -93,18 +91,6 @@ def test_pre_and_post_averaging_against_a_loop() -> None:
 
 
 @pytest.mark.parametrize("average", ["pre", "post"])
-@pytest.mark.parametrize("name", EQUIVARIANT)
-def test_a_class_keeps_its_column(name: str, average: str) -> None:
-    """Permuting the classes of a task permutes the columns of its logits."""
-    model = model_with(name, average=average)
-    support, query = tasks()
-    order = [2, 0, 1]
-    torch.testing.assert_close(
-        model(support[:, order], query), model(support, query)[..., order], rtol=1e-4, atol=1e-4
-    )
-
-
-@pytest.mark.parametrize("average", ["pre", "post"])
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
 def test_one_task_never_influences_another(name: str, average: str) -> None:
     model = model_with(name, average=average)
@@ -148,18 +134,12 @@ def test_an_adapted_shot_cannot_be_masked() -> None:
         model_with("attention", average="post")(support, query, mask=mask)
 
 
-def test_a_class_without_a_shot_is_refused() -> None:
+def test_a_class_without_a_shot_is_rejected() -> None:
     support, query = tasks()
     mask = torch.ones(2, 3, 5, dtype=torch.bool)
     mask[1, 2] = False
     with pytest.raises(UserError, match="a class has no shot"):
         model_with("identity")(support, query, mask=mask)
-
-
-def test_the_way_at_use_may_differ_from_any_other() -> None:
-    model = model_with("attention")
-    for way in (1, 2, 11):
-        assert model(torch.randn(2, way, 3, DIM), torch.randn(2, 7, DIM)).shape == (2, 7, way)
 
 
 def test_context_reaches_the_adapter() -> None:
@@ -178,11 +158,6 @@ def test_a_transductive_model_takes_the_queries_as_its_context() -> None:
     assert torch.equal(transductive(support, query), inductive(support, query, context=query))
     other = query[:, :3]
     assert torch.equal(transductive(support, query, context=other), inductive(support, query, context=other))
-
-
-def test_an_unknown_average_is_named() -> None:
-    with pytest.raises(UserError, match="unknown average 'mid'"):
-        FewShotModel(Flat(), Attention(75), PrototypeHead(75), average="mid")
 
 
 # The gate
@@ -214,14 +189,14 @@ def test_the_adapter_learns_as_if_there_were_no_gate() -> None:
 def test_a_gate_is_part_of_the_state_where_there_is_one() -> None:
     assert "gate" not in model_with("attention").state_dict()
     assert model_with("attention", gate=True).state_dict()["gate"] == 1.0
-    with pytest.raises(UserError, match="a gate needs an adapter that adapts"):
+    with pytest.raises(UserError, match="need an adapter that adapts"):
         model_with("identity", gate=True)
 
 
 class OnMaps(PrototypeHead):
     """The head of the class means, on maps: each place of a query beside the same place of a class."""
 
-    about = MethodInfo("a test", "nobody", takes="maps", alone="it takes maps")
+    about = MethodInfo("a test", "nobody", takes="maps")
 
     def forward(self, support, query, mask=None):
         return super().forward(support.flatten(3), query.flatten(2), mask)
@@ -258,7 +233,7 @@ def test_a_transform_of_features_is_one_of_each_place() -> None:
 
 
 def test_maps_and_what_works_on_embeddings_alone_are_told_apart() -> None:
-    with pytest.raises(UserError, match="OnMaps takes the maps of images, and FeatureInput gives none"):
+    with pytest.raises(UserError, match="OnMaps takes maps, and FeatureInput gives none"):
         FewShotModel(FeatureInput(7), Identity(7), OnMaps(7))
     model = FewShotModel(Flat(), Identity(75), OnMaps(75))
     with pytest.raises(

@@ -24,7 +24,7 @@ def test_split_is_class_major() -> None:
 
 
 @pytest.mark.parametrize("shot", [0, 5, 6])
-def test_split_refuses_a_shot_that_leaves_nothing(shot: int) -> None:
+def test_split_rejects_a_shot_that_leaves_nothing(shot: int) -> None:
     with pytest.raises(UserError, match=f"shot is {shot}"):
         split(torch.zeros(1, 2, 5), shot)
 

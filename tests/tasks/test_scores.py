@@ -52,7 +52,7 @@ def test_compare_is_paired() -> None:
     assert not compare(first, first).excludes_zero
 
 
-def test_compare_refuses_other_tasks() -> None:
+def test_compare_rejects_other_tasks() -> None:
     with pytest.raises(UserError, match="3 and 5 tasks"):
         compare(Score.of(np.ones(3)), Score.of(np.ones(5)))
 
@@ -65,5 +65,5 @@ def test_compare_rejects_scores_of_different_tasks() -> None:
         compare(scores[0], scores[1])
     with pytest.raises(UserError, match="drawn from different labels"):
         compare(scores[0], scores[2])
-    for other in (scores[0], Score.of(values)):  # of a score without them nobody knows better
+    for other in (scores[0], Score.of(values)):  # a score may lack them
         assert compare(scores[0], other).mean == 0

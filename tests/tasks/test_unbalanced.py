@@ -66,7 +66,7 @@ def test_queries_are_distinct_items_of_the_class_that_is_said_and_shots_stay() -
         np.testing.assert_array_equal(LABELS[query[task]], LABELS[support[task, labels[task], 0]])
 
 
-def test_refuses_what_could_not_be_drawn() -> None:
+def test_rejects_what_could_not_be_drawn() -> None:
     check_unbalanced(ClassIndex(LABELS), SPEC)
     with pytest.raises(
         UserError, match=r"all 18 queries of a task \(3 x 6\) .* has 15 besides .* query to 5"

@@ -1,14 +1,13 @@
 """How a model is scored. One file a protocol of the paper; a new one is one file, too.
 
-A protocol is a frozen dataclass that is registered by name (`@register_protocol("name")`). Its fields are
-its options, made with `option(default, help)`: the command line derives `--setting name --its-option` and
-its help from them. Its methods say the rest:
+A protocol is a frozen dataclass that is registered by name (`@register_protocol("name")`). Its fields are its
+options, made with `option(default, help)`: the command line derives `--setting name --its-option` and its
+help from them.
 
-* `prepare(job)` returns the items that tasks are drawn from. It rejects, before anything is embedded, a model
-  or a set that the protocol does not fit;
-* `evaluate(job, items)` scores what `prepare` returned. Its `Outcome` has the score, other scores by name,
-  `fields` for programs and `notes` for people. All of it is in the result file, and the report shows it from
-  there alone, so that a result can be read without the protocol that made it.
+* `prepare(job)` returns the items that tasks are drawn from. It rejects a model or a set that does not fit,
+  before anything is embedded.
+* `evaluate(job, items)` returns an `Outcome`: the score, other scores by name, `fields` for programs and
+  `notes` for people. All of it is in the result file, and the report reads nothing else.
 
 `Protocol` has the defaults.
 """
@@ -38,7 +37,7 @@ from fewset.tasks.spec import TaskSpec
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A model and what it is to be scored on, with what its training says about the items."""
+    """A model, the data to score it on, and facts of its training about the items."""
 
     model: TaskModel
     data: ImageSet | FeatureTable
@@ -84,7 +83,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a protocol gives: the headline score, and what else it has to say."""
+    """The result of a protocol: the headline score, and more."""
 
     score: Score
     scores: Mapping[str, Score] = field(default_factory=dict)
@@ -96,24 +95,24 @@ class Outcome:
     notes: Mapping[str, str] = field(default_factory=dict)
     """For people: what `fewset eval` prints and the report shows beside the scores."""
     replaced: Mapping[str, Any] = field(default_factory=dict)
-    """Where the tasks are not as they were asked for: domain, split, way or query."""
+    """Settings of the tasks that differ from the job's: domain, split, way or query."""
     task_key: str = ""
-    """What else tells these tasks from others; results are paired only where it agrees."""
+    """What else distinguishes these tasks; only results with the same key are paired."""
     left_out: tuple[str, ...] = ()
     """Names of the classes that have too few items."""
 
 
 class Protocol(ABC):
-    """A way to score a model: `evaluate`, and what else differs from these defaults."""
+    """A way to score a model: `evaluate`, and whatever differs from these defaults."""
 
     takes: ClassVar[Takes] = "images"
     needs_embeddings: ClassVar[bool] = False
     default_for: ClassVar[Takes | None] = None
     fixed: ClassVar[Mapping[str, str]] = {}
-    """Which of split, domain, way, query, … the protocol leaves no choice of, and why."""
+    """The settings (split, domain, way, query, …) that the protocol fixes, each with the reason."""
 
     def prepare(self, job: Job) -> Any:
-        """What `evaluate` is given; raises where the job cannot be scored, before anything is embedded."""
+        """The items for `evaluate`; raises if the job cannot be scored, before anything is embedded."""
         return job.items()
 
     @abstractmethod
@@ -122,7 +121,7 @@ class Protocol(ABC):
 
     @property
     def label(self) -> str:
-        """What tells a result from others of this protocol, for names of files and in tables."""
+        """The options that are not at their default, for file names and tables."""
         words: list[str] = []
         for item in fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
@@ -171,7 +170,7 @@ def default_protocol(takes: str) -> str:
 
 
 def prepare(protocol: Protocol, name: str, job: Job) -> Any:
-    """What the protocol's `evaluate` is given; raises if the job does not fit the protocol."""
+    """The items for the protocol's `evaluate`; raises if the job does not fit the protocol."""
     can = job.model.capabilities
     if can.takes != protocol.takes:
         there, here = (

@@ -12,7 +12,7 @@ UNSEEN      the task's classes   the task's classes (5-way)
 COMBINED    both                 both (69-way), the seen scores less a calibration constant
 ==========  ===================  ==============================================================
 
-The calibration constant is chosen on validation tasks (`fewset.evaluation.calibration`).
+The calibration constant is chosen on validation tasks (`fewset.evaluation.seen_unseen_calibration`).
 """
 
 from dataclasses import dataclass, replace
@@ -24,10 +24,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fewset.core.errors import UserError, refuse_unknown
-from fewset.evaluation.calibration import OBJECTIVES, Margins, calibrate, curve, json_number, scores_at
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import task_chunks
+from fewset.evaluation.seen_unseen_calibration import (
+    OBJECTIVES,
+    Margins,
+    calibrate,
+    curve,
+    json_number,
+    scores_at,
+)
 from fewset.models.model import FewShotModel
 from fewset.tasks.episode import class_major_labels, prototypes, split
 from fewset.tasks.hold_out import hold_out
@@ -75,15 +82,15 @@ class GeneralisedProtocol(Protocol):
             )
         if job.images.origins is not None and job.domain is None:
             raise UserError(
-                f"items of {job.images.name!r} in different domains have one origin, so that held-out items "
-                "are known from others; train and score within one domain (data.domain)"
+                f"items of {job.images.name!r} in different domains have one origin, so the training has seen "
+                "held-out items in other domains; train and score within one domain (data.domain)"
             )
         return job.items("val"), job.items("test")
 
     def evaluate(self, job: Job, items: tuple[Items, Items]) -> Outcome:
         """Choose the constant on tasks of the validation split, then score tasks of the test split.
 
-        Of the items that the training held out, half are queries of the validation tasks, half of the scored.
+        Half of the held-out items are queries of the validation tasks, the other half of the test tasks.
         """
         val, test = items
         train = job.images.select("train", job.domain)
@@ -165,8 +172,8 @@ def generalised_margins(
 ) -> Margins:
     """The margins of tasks that `spec` draws from `index`, the unseen classes; `features` are its items'.
 
-    Each is joined by `seen_query` queries of every seen class. By default they are as many as of an unseen
-    one, or as there are of every class, if these are fewer; all measures count each class alike.
+    Each task has `seen_query` queries of every seen class; by default as many as of an unseen class, or as
+    every class has, if that is fewer. All measures count each class alike.
     """
     if seen_query is None:
         seen_query = min(spec.query, int(seen.index.queries.min()))
@@ -174,10 +181,10 @@ def generalised_margins(
     device = features.device
     seen_margins = np.empty((spec.tasks, classes, seen_query), dtype=np.float32)
     unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)
-    numbers = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
+    size = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
     with evaluating(model) as model:
         results = [seen_margins, unseen_margins]
-        for first, last in task_chunks(spec.tasks, numbers, chunk, title, results=results):
+        for first, last in task_chunks(spec.tasks, size, chunk, title, results=results):
             rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(device)
             seen_rows = sample_every_class(seen.index, seen_query, spec.seed, first, last)
             support, query, query_labels = split(features[rows], spec.shot)

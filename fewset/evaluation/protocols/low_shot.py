@@ -1,8 +1,8 @@
 """Large-scale low-shot recognition on a table of features (the last table of the paper's supplement).
 
 The benchmark is that of Hariharan & Girshick (2017): of every unseen class `shot` training rows are given,
-of every seen class all of them, and every query of the table is classified. A trial draws the shots anew;
-what is reported is the mean over trials. Three accuracies, each as top-5 (the paper's) and top-1:
+of every seen class all of them, and every query of the table is classified. Each trial draws new shots; the
+result is the mean over trials. Three accuracies, each as top-5 (the paper's) and top-1:
 
 ``unseen``
     Queries of unseen classes, among the unseen classes alone.
@@ -13,15 +13,14 @@ what is reported is the mean over trials. Three accuracies, each as top-5 (the p
     a few shots and of classes with a thousand rows are not alike (Wang et al., 2018):
     p(k | x) = p(group of k) p(k | x, group of k), where p(k | x, group) is the softmax over the scores of the
     seen, or of the unseen classes alone, and p(unseen) = `prior`. The paper says "weighted by selected set
-    prior" and gives no number; 0.8 is what Gidaris & Komodakis (2018) take. `choose_prior` selects it on the
-    validation setup. It weighs probabilities, so the head's temperature matters: where it is so high that the
+    prior" and gives no value; 0.8 is that of Gidaris & Komodakis (2018). `choose_prior` selects it on the
+    validation setup. It weighs probabilities, so the head's temperature matters: if that is so high that the
     scores of all classes are nearly alike, the prior alone decides.
 
-The classes that can be answered are one set for the set-to-set function: the unseen prototypes are adapted
-by themselves for ``unseen``, and together with the seen ones for the other two. The paper does not say
-which set it took.
+The possible answers are one set for the set-to-set function: the unseen prototypes are adapted by themselves
+for ``unseen``, and together with the seen ones for the other two. The paper does not say which set it took.
 
-Memory: the prototypes of all classes (1,000 of 2,048 numbers are 8 MB), their attention matrix once a
+Memory: the prototypes of all classes (1,000 of dimension 2,048 are 8 MB), their attention matrix once a
 trial, and a few megabytes of rows and scores at a time, whatever the size of the table.
 """
 
@@ -53,7 +52,7 @@ _TOP = (1, 5)
 MEASURES = ("unseen", "all", "all_with_prior")
 PRIORS = tuple(number / 10 for number in range(1, 10))
 
-_CHUNK_NUMBERS = 2**21  # numbers of features, or of scores, at once: 8 MB
+_CHUNK_SIZE = 2**21  # values of features, or of scores, at once: 8 MB
 
 
 @register_protocol("low-shot")
@@ -97,8 +96,8 @@ class LowShot(Protocol):
                 )
             if self.setup != "test":
                 raise UserError(
-                    "the prior is chosen on the classes of the validation setup, so it is for the others "
-                    "alone; give --setup test, or the prior as a number"
+                    "the prior is chosen on the validation setup, so the other classes alone can be scored; "
+                    "give --setup test, or the prior as a number"
                 )
         job.table.draw(job.table.classes("unseen", self.setup), job.spec.shot, 0)
 
@@ -166,7 +165,7 @@ def _accuracies(
     """On unseen classes, on all, and on all with each of the priors."""
     check_model(model)
     seen, unseen = table.classes("seen", setup), table.classes("unseen", setup)
-    chunk = chunk or max(1, _CHUNK_NUMBERS // max(table.dim, len(seen) + len(unseen)))
+    chunk = chunk or max(1, _CHUNK_SIZE // max(table.dim, len(seen) + len(unseen)))
     classes = np.concatenate([seen, unseen])
     queries = table.rows(classes, "test")
     for empty in np.setdiff1d(classes, table.labels[queries]):
@@ -273,9 +272,9 @@ def with_prior(scores: Float[Tensor, "M N"], seen: int, prior: float) -> Float[T
 
 
 def ranking(scores: Float[Tensor, "M N"], targets: Int[Tensor, " M"]) -> Int[Tensor, " M"]:
-    """How many classes come before the right one; of classes with equal scores the first comes first.
+    """How many classes rank before the right one; of equal scores the first class ranks first.
 
-    A score that is not a number comes before all others, so that it is never a hit.
+    If the right class scores NaN, all others rank before it, so that it is never a hit.
     """
     right = scores.gather(1, targets.unsqueeze(1))
     numbers = torch.arange(scores.shape[1], device=scores.device)

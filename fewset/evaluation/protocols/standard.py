@@ -60,7 +60,7 @@ def unadapted(model: FewShotModel) -> FewShotModel:
 def _example_tasks(
     job: Job, features: Shaped[Tensor, "items D"], items: Items, after: Score, before: Score
 ) -> dict[str, np.ndarray]:
-    """Four tasks to look at: where adaptation helps most, clearly, typically, and where it hurts most."""
+    """Four example tasks: where adaptation helps most, clearly, typically, and where it hurts most."""
     order = np.argsort(before.per_task - after.per_task, kind="stable")
     numbers = [int(order[round(share * (len(order) - 1))]) for share in (0.0, 0.1, 0.5, 1.0)]
     rows = np.concatenate([sample_tasks(items.index, job.spec, number, number + 1) for number in numbers])

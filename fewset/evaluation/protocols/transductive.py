@@ -1,8 +1,8 @@
 """Transductive few-shot learning: the queries of a task are classified together and inform each other.
 
 Section 5.3.2 of the paper, supplements B.5 and D.4. The unlabelled queries can take part in two ways: they
-join the set that is adapted, and they refine the prototypes by soft k-means (Semi-ProtoNet). A head that is
-transductive itself, such as TIM's, does it in its own way.
+join the set that is adapted, and they refine the prototypes by soft k-means (Semi-ProtoNet). A transductive
+head, such as TIM's, has its own way.
 """
 
 from collections.abc import Callable
@@ -35,22 +35,14 @@ from fewset.tasks.unbalanced import check_unbalanced, sample_unbalanced
 class Transduction:
     """How the queries take part; not `joined` and with 0 `steps` the task is solved inductively.
 
-    `joined`: they are in the set that is adapted, beside the support. `steps`: so many times the prototypes
-    are refined by them. `adapted_queries`: their adapted embeddings are classified (and refine the
-    prototypes), else their embeddings as they were.
+    `joined`: they are in the set that is adapted, beside the support. `steps`: how many times they refine the
+    prototypes. `adapted_queries`: their adapted embeddings are classified (and refine the prototypes), else
+    the embeddings before the adaptation.
     """
 
     joined: bool = True
     steps: int = 0
     adapted_queries: bool = False
-
-    def __post_init__(self) -> None:
-        if self.steps < 0:
-            raise UserError(f"steps is {self.steps}, expected 0 or more")
-        if self.adapted_queries and not self.joined:
-            raise UserError(
-                "queries that do not join the set are not adapted; join them, or leave them unadapted"
-            )
 
 
 VARIANTS = {
@@ -105,8 +97,8 @@ class Transductive(Protocol):
             check_refines(job.embedding_model)
         elif method_info(head).kind != "transductive":
             raise UserError(
-                f"the variant {HEAD!r} is for a head that is transductive, and {type(head).__name__} is not; "
-                "take another variant, or another head (`fewset params` lists them)"
+                f"the variant {HEAD!r} is for transductive heads, and {type(head).__name__} is not one; take "
+                "another variant, or another head (`fewset params` lists them)"
             )
         items = job.items()
         if self.dirichlet:
@@ -146,9 +138,8 @@ def _controls(
 ) -> dict[str, Score]:
     """The scores of the controls.
 
-    "alone": each item is adapted as a set of one. "foreign": the queries of another task inform, in place of
-    the task's own. Where queries are classified as adapted, their own task is in them, and there is no such
-    control, nor for unbalanced queries.
+    "alone": each item is adapted as a set of one. "foreign": the queries of another task inform. There is no
+    "foreign" for adapted queries, which contain their own task, nor for unbalanced ones.
     """
     how, scores = VARIANTS[variant], {}
     if model.capabilities.adapts:
@@ -213,7 +204,6 @@ def _logits_by_refined_means(
     informing: Float[Tensor, "T C D"],
     steps: int,
 ) -> Float[Tensor, "T M N"]:
-    check_refines(model)
     head = cast(SimilarityHead, model.head)
     means = refined_means(support, informing, head.similarity, head.temperature, steps)
     return head.similarity(query, means) / head.temperature

@@ -18,7 +18,7 @@ class Ways(Protocol):
 
     def prepare(self, job: Job) -> Items:
         if not self.ways or min(self.ways) < 1:
-            raise UserError(f"ways are {self.ways}, expected numbers of 1 or more")
+            raise UserError(f"ways are {self.ways}, expected 1 or more each")
         items = job.items()
         for way in self.ways:
             items.index.check(way, job.spec.shot, job.spec.query)

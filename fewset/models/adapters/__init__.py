@@ -7,15 +7,14 @@ An adapter is built as `Adapter(dim, **options)` and called as `adapter(items, c
   (the queries, in the transductive setting);
 * the result (B, S, D): each item adapted to its set.
 
-An adapter with the class attribute `uses_labels = True` is also given `labels` (B, S), the class of each
-item within its set. One with `equivariant = False` says that it depends on the order of the set, and one with
-`adapts = False` that it leaves the items as they are. One with a method `adapt_queries(items, queries)`
-changes the queries (B, M, D) of a task, too, as its set of items says, but each query by itself. One with a
-method `fit(features, labels)` is given the embeddings and classes of the train split before its training.
+Class attributes say more. With `uses_labels = True` the adapter is also given `labels` (B, S), the class of
+each item in its set. With `equivariant = False` it depends on the order of the set; with `adapts = False` it
+changes nothing. A method `adapt_queries(items, queries)` changes the queries (B, M, D) of a task by its set,
+each by itself. A method `fit(features, labels)` is given the embeddings and classes of the train split before
+the training.
 
-An adapter may take the options `residual` (what it makes is added to the items), `zero_start` (with
-`residual`, where it has that option, the adapter is the identity before its first training step) and `norm`
-(a LayerNorm of the result comes last).
+Common options are `residual` (the output is added to the items), `zero_start` (with `residual`, if there is
+that option, the adapter starts as the identity) and `norm` (a LayerNorm of the result comes last).
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from fewset.core.registry import Registered, Registry
 
 
 class SetToSet(Protocol):
-    """What the model asks of an adapter."""
+    """How the model calls an adapter."""
 
     def __call__(
         self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None, **labels: Any
@@ -70,6 +69,6 @@ def register_adapter(name: str) -> Callable[[Registered], Registered]:
 
 
 def start_from_zero(layer: nn.Module) -> None:
-    """Set the weights of a layer to zero: what it makes is nothing at first, and it still learns."""
+    """Set the weights of a layer to zero, so that its output starts as 0; it still learns."""
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)

@@ -89,17 +89,17 @@ class AttentionLayer(nn.Module):
 class Attention(nn.Module):
     """FEAT. The context joins the set as queries, keys and values, and is dropped from the result.
 
-    So the context is adapted from layer to layer like the items; the last layer, whose context rows nobody
-    reads, adapts the items alone.
+    So each layer adapts the context like the items; the last one, whose context rows are not used, adapts the
+    items alone.
 
-    Three options are not the paper's; they are for weights that are good without an adapter, where a random
-    one first has to be unlearned:
+    Three options are not the paper's. They are for weights that are good without an adapter, so that training
+    need not unlearn a random one first:
 
-    * `zero_start`: W_FC begins as zero, so that what is learned starts from the LayerNorm of the embeddings.
-    * `mean_start`, if it is above 0: what is learned starts from the LayerNorm of φ + m(φ), where m(φ) is the
-      mean of the set, weighted by softmax(`mean_start` φᵀφ' / √D). For sets with unlabelled items in them.
-    * `residual`: the attention sees the LayerNorm of the embeddings, and what comes out is added to the
-      embeddings themselves. With `zero_start` this is the identity at the start.
+    * `zero_start`: W_FC starts as zero, so that the layer starts as the LayerNorm of the embeddings.
+    * `mean_start`, if it is above 0: the layer starts as the LayerNorm of φ + m(φ), where m(φ) is the mean of
+      the set, weighted by softmax(`mean_start` φᵀφ' / √D). For sets with unlabelled items.
+    * `residual`: attention sees the LayerNorm of the embeddings, and its output is added to the embeddings.
+      With `zero_start` this is the identity at the start.
     """
 
     about = MethodInfo("self-attention over the set", paper="FEAT, Ye et al., CVPR 2020", trained=True)

@@ -12,7 +12,7 @@ from fewset.models.layers.pooling import POOLS
 def _block(
     channels_in: int, channels_out: int, kind: type[nn.Sequential] = nn.Sequential, halves: bool = True
 ) -> nn.Sequential:
-    # Maximum and ReLU commute; pooling first leaves a quarter of the numbers to the ReLU.
+    # Maximum and ReLU commute; pooling first leaves a quarter of the values to the ReLU.
     return kind(
         nn.Conv2d(channels_in, channels_out, 3, padding=1),
         nn.BatchNorm2d(channels_out),

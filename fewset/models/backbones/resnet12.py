@@ -35,7 +35,7 @@ class _Block(nn.Module):
         residual = F.leaky_relu(self.bn1(self.conv1(features)), 0.1)
         residual = F.leaky_relu(self.bn2(self.conv2(residual)), 0.1)
         residual = self.bn3(self.conv3(residual))
-        # Maximum and activation commute; pooling first leaves a quarter of the numbers to the activation.
+        # Maximum and activation commute; pooling first leaves a quarter of the values to the activation.
         return F.leaky_relu(F.max_pool2d(residual + self.downsample(features), 2), 0.1)
 
 

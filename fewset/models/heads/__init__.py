@@ -1,17 +1,14 @@
 """Classification heads: adapted support and queries in, logits out. No state of a task is kept.
 
-A head is built as `Head(dim, **options)` and called as `head(support, query, mask)`. `support` holds one
-row a class where the model averages before the adaptation, and one a shot where it averages after it
-(`mask` marks the rows that count when shots differ by class). Every head has the attribute `similarity`,
-with which the contrastive term of the training compares; one that is built with a `temperature` keeps it
-under that name.
+A head is built as `Head(dim, **options)` and called as `head(support, query, mask)`. `support` holds one row
+a class if the model averages the shots before the adaptation, else one a shot; `mask` marks the rows that
+count when shots differ by class. A head has the attribute `similarity`, by which the contrastive term of the
+training compares. One with a `temperature` keeps it under that name.
 
-The class attribute `about` says in a line what the head is, whose it is and what it needs
-(`fewset.models.method_info`): heads that look at single shots want `average="post"`, for instance. One with
-`equivariant = False` says that it depends on the order of the classes.
-
-A head on maps says so in `about`: `takes="maps"`. It is given maps (H, W, D) in the place of rows (D),
-support (T, N, K, H, W, D) and queries (T, M, H, W, D), follows no adapter, and needs no `similarity`.
+The class attribute `about` (`fewset.models.method_info`) has a one-line summary, the paper, and what the
+head needs: `average="post"` if it looks at single shots, for instance. A head with `equivariant = False`
+depends on the order of the classes. A head on maps (`takes="maps"` in `about`) is given maps (H, W, D) in
+place of rows (D), follows no adapter, and needs no `similarity`.
 """
 
 from collections.abc import Callable
@@ -21,9 +18,6 @@ from torch import nn
 from fewset.core.errors import UserError
 from fewset.core.registry import Registered, Registry
 from fewset.models.similarity import Similarity
-
-MAPS_ALONE = "adapters adapt embeddings, and it takes maps"
-"""What `about.alone` of a head on maps says."""
 
 HEADS: Registry[type[nn.Module]] = Registry("head", __name__)
 
@@ -76,7 +70,7 @@ def at_least(least: int, **options: float) -> None:
 
 
 class SimilarityHead(nn.Module):
-    """What heads have in common that compare by a similarity and divide by a temperature."""
+    """The base of heads that compare by a similarity and divide by a temperature."""
 
     def __init__(self, dim: int, similarity: Similarity, temperature: float) -> None:
         super().__init__()

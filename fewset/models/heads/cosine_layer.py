@@ -52,7 +52,6 @@ class CosineLayerHead(SimilarityHead):
     about = MethodInfo(
         "a cosine layer fitted to each task by gradient descent",
         paper="Baseline++, Chen et al., ICLR 2019",
-        iterative=True,
         every_shot=True,
         no_onnx="it fits each task by gradient descent, which cannot be followed",
     )

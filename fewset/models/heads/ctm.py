@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import MAPS_ALONE, SimilarityHead, register_head
+from fewset.models.heads import SimilarityHead, register_head
 from fewset.models.layers.pooling import channels_first
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
@@ -39,7 +39,6 @@ class CtmHead(SimilarityHead):
         takes="maps",
         every_shot=True,
         trained=True,
-        alone=MAPS_ALONE,
     )
 
     def __init__(self, dim: int, temperature: float = 1.0) -> None:

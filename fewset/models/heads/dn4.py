@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import MAPS_ALONE, above_zero, at_least, register_head
+from fewset.models.heads import above_zero, at_least, register_head
 from fewset.models.method_info import MethodInfo
 
 
@@ -26,7 +26,6 @@ class Dn4Head(nn.Module):
         paper="DN4, Li et al., CVPR 2019",
         takes="maps",
         every_shot=True,
-        alone=MAPS_ALONE,
     )
 
     def __init__(self, dim: int, neighbours: int = 3, temperature: float = 0.1) -> None:

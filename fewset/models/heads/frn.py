@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import MAPS_ALONE, register_head
+from fewset.models.heads import register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import cholesky
 
@@ -14,7 +14,7 @@ def reconstructions(
 ) -> Float[Tensor, "T N R D"]:
     """The rows Q reconstructed from each pool S by ridge regression: Q Sᵀ (S Sᵀ + λI)⁻¹ S.
 
-    Where a pool has more rows than these have numbers it is Q (SᵀS + λI)⁻¹ SᵀS, the same in fewer dimensions.
+    If a pool has more rows than dimensions, it is Q (SᵀS + λI)⁻¹ SᵀS, the same in fewer dimensions.
     """
     dual = pools.shape[2] <= pools.shape[3]
     gram = pools @ pools.mT if dual else pools.mT @ pools
@@ -31,9 +31,8 @@ class FrnHead(nn.Module):
 
     The K P places (P = H W) of the shots of a class are the rows of S_n, those of a query the rows of Q. The
     query is reconstructed by ridge regression, Q̄_n = ρ Q S_nᵀ (S_n S_nᵀ + λ_n I)⁻¹ S_n with
-    λ_n = exp(α) K P / D and ρ = exp(β), and the logit is -γ ‖Q - Q̄_n‖² / P. α, β and γ are learned. All
-    numbers are divided by √D first, as the authors do for their ResNet-12, so that γ starts alike for any
-    backbone.
+    λ_n = exp(α) K P / D and ρ = exp(β), and the logit is -γ ‖Q - Q̄_n‖² / P. α, β and γ are learned. Maps are
+    divided by √D first, as the authors do for their ResNet-12, so that γ fits any backbone at the start.
 
     Deviation: without the authors' auxiliary loss, which makes the shots of different classes orthogonal.
     """
@@ -43,7 +42,6 @@ class FrnHead(nn.Module):
         paper="FRN, Wertheimer et al., CVPR 2021",
         takes="maps",
         every_shot=True,
-        alone=MAPS_ALONE,
     )
 
     def __init__(self, dim: int, scale: float = 1.0, log_strength: float = 0.0) -> None:

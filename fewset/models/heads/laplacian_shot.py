@@ -35,7 +35,6 @@ class LaplacianShotHead(nn.Module):
     about = MethodInfo(
         "nearest prototypes, on which neighbouring queries agree",
         paper="LaplacianShot, Ziko et al., ICML 2020",
-        iterative=True,
         kind="transductive",
         every_shot=True,
         no_onnx="it looks for neighbours, whose number depends on the task",

@@ -40,7 +40,6 @@ class LeoHead(nn.Module):
     about = MethodInfo(
         "weights adapted by gradient descent on a latent code",
         paper="LEO, Rusu et al., ICLR 2019",
-        iterative=True,
         every_shot=True,
         trained=True,
         no_onnx="it fits each task by gradient descent, which cannot be followed",

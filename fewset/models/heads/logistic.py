@@ -24,7 +24,6 @@ class LogisticRegressionHead(SimilarityHead):
     about = MethodInfo(
         "a linear layer fitted to each task: logistic regression",
         paper="Baseline, Chen et al., ICLR 2019; Tian et al., ECCV 2020",
-        iterative=True,
         every_shot=True,
         no_onnx="it fits each task by many steps, each of which would be written out",
     )

@@ -26,7 +26,6 @@ class PmnHead(SimilarityHead):
     about = MethodInfo(
         "class means and queries embedded in the task's context",
         paper="PMN, Wang et al., CVPR 2018",
-        iterative=True,
         trained=True,
     )
     equivariant = False

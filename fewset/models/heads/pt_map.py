@@ -19,7 +19,7 @@ _MOST_STEPS = 200
 class PtMapHead(nn.Module):
     """Power transform and maximum a posteriori estimation (Hu, Gripon and Pateux, 2021); `average="post"`.
 
-    Features: every number x becomes (x + 1e-6) to the `power`, rows are brought to length 1, less the mean of
+    Features: every value x becomes (x + 1e-6) to the `power`, rows are brought to length 1, less the mean of
     the task's shots or of its queries, and again to length 1.
 
     Then, `steps` times, with the classes' centres c and the squared distances d of the queries to them:
@@ -34,14 +34,13 @@ class PtMapHead(nn.Module):
 
     Deviations: negative features keep their sign (the authors' are never negative). Centres are weights of
     rows, and distances come from inner products, where the authors reduce rows to their QR factor: the same
-    numbers. They find b by Sinkhorn's scalings, which stop for all tasks together, so that tasks depend on
-    others; here it is found by Newton's method, task by task: the same plan in a tenth of the time.
+    values. They find b by Sinkhorn's scalings, which stop for all tasks together, so that tasks influence
+    each other; here Newton's method finds it task by task: the same plan in a tenth of the time.
     """
 
     about = MethodInfo(
         "queries shared out to the classes by optimal transport",
         paper="PT-MAP, Hu et al., ICANN 2021",
-        iterative=True,
         kind="transductive",
         every_shot=True,
         no_onnx="it stops where it has converged, and ONNX files know no such end",

@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import MAPS_ALONE, at_least, register_head
+from fewset.models.heads import at_least, register_head
 from fewset.models.layers.pooling import GlobalAverage, channels_first
 from fewset.models.method_info import MethodInfo
 from fewset.tasks.episode import prototypes
@@ -34,7 +34,6 @@ class RelationHead(nn.Module):
         paper="RelationNet, Sung et al., CVPR 2018",
         takes="maps",
         trained=True,
-        alone=MAPS_ALONE,
     )
 
     def __init__(self, dim: int, hidden: int = 8) -> None:

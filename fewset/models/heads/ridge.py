@@ -16,7 +16,7 @@ class RidgeRegressionHead(nn.Module):
 
     R2D2 (Bertinetto et al., 2019) and the ridge regression of MetaOptNet (Lee et al., 2019); wants
     `average="post"`. X has a column of ones as in R2D2's code, with `intercept = false` none as in
-    MetaOptNet's. R2D2 also adds a learned number to all logits, which is left out: it cancels in the softmax.
+    MetaOptNet's. R2D2 also adds a learned constant to all logits, which would cancel in the softmax.
     Where shots differ by class each class counts alike, by weights of the rows.
     """
 

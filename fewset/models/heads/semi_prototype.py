@@ -39,7 +39,6 @@ class SemiPrototypeHead(SimilarityHead):
     about = MethodInfo(
         "class means refined with the queries by soft k-means",
         paper="Semi-ProtoNet, Ren et al., ICLR 2018",
-        iterative=True,
         kind="transductive",
         every_shot=True,
         class_means=True,

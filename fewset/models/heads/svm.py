@@ -15,7 +15,7 @@ _RELAXATION = 1.6  # of ADMM; 1.5 to 1.8 is usual
 def onto_simplex(
     rows: Float[Tensor, "*batch N"], total: Float[Tensor, "*batch 1"]
 ) -> Float[Tensor, "*batch N"]:
-    """The nearest rows that have no negative number and sum to `total` (Duchi et al., 2008)."""
+    """The nearest rows without negative entries that sum to `total` (Duchi et al., 2008)."""
     ordered = rows.sort(dim=-1, descending=True).values
     excess = ordered.cumsum(dim=-1) - total
     places = torch.arange(1, rows.shape[-1] + 1, device=rows.device)
@@ -28,7 +28,7 @@ def svm_weights(
 ) -> Float[Tensor, "T D N"]:
     """The weights that minimise `|W|² / 2 + penalty Σ slack` (Crammer and Singer, 2001), by its dual.
 
-    W = Xᵀα, where α minimises tr(αᵀXXᵀα) / 2 - tr(αᵀY), each row of α sums to 0, and none of its numbers is
+    W = Xᵀα, where α minimises tr(αᵀXXᵀα) / 2 - tr(αᵀY), each row of α sums to 0, and none of its entries is
     above `penalty` in the column of the row's class and above 0 in the others. ADMM alternates between the
     quadratic part, whose matrix is factored once, and the constraints, a projection onto the simplex. All
     steps are differentiable. A row's penalty is weighted such that all classes count alike.
@@ -64,7 +64,6 @@ class SvmHead(nn.Module):
     about = MethodInfo(
         "a multi-class support vector machine, trained through",
         paper="MetaOptNet-SVM, Lee et al., CVPR 2019",
-        iterative=True,
         every_shot=True,
         no_onnx="it solves equations, and ONNX has no operator for that",
     )

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import MAPS_ALONE, at_least, register_head
+from fewset.models.heads import at_least, register_head
 from fewset.models.layers.pooling import channels_first
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
@@ -18,7 +18,7 @@ class TaskConditioning(nn.Module):
     """From the embedding c of a task to what is done to the channels of a layer: x ← (1 + γ) x + β.
 
     γ = γ₀ g(c) and β = β₀ h(c), each from a network of its own, D -> `hidden` -> D; γ₀ and β₀ are learned
-    numbers of each channel that start at `start`, so that a task changes little at first.
+    for each channel and start at `start`, so that a task changes little at first.
     """
 
     def __init__(self, dim: int, hidden: int, start: float) -> None:
@@ -56,7 +56,6 @@ class TadamHead(nn.Module):
         takes="maps",
         every_shot=True,
         trained=True,
-        alone=MAPS_ALONE,
     )
 
     def __init__(self, dim: int, hidden: int = 64, scale: float = 10.0, start: float = 0.1) -> None:

@@ -33,13 +33,12 @@ class TimHead(nn.Module):
     `steps` they are the authors' 150 and 1,000. The logits are those of p.
 
     Deviations: the solver "gradient" has its gradient written out, and "alternating" keeps its centres as
-    weights of rows; both give the numbers of the authors' code.
+    weights of rows; both give the values of the authors' code.
     """
 
     about = MethodInfo(
         "centres that make the queries sure and balanced",
         paper="TIM, Boudiaf et al., NeurIPS 2020",
-        iterative=True,
         kind="transductive",
         every_shot=True,
         no_onnx="it fits each task by many steps, each of which would be written out",

@@ -1,4 +1,4 @@
-"""BatchNorm folded into the convolutions before it: the same embeddings, one pass over the numbers less."""
+"""BatchNorm folded into the convolutions before it: the same embeddings with one pass less."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -8,15 +8,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-_TOLERANCE = 1e-5  # of the largest number of the embeddings
+_TOLERANCE = 1e-5  # relative to the largest value of the embeddings
 
 
 def fold(backbone: nn.Module, images: Float[Tensor, "B 3 H W"]) -> nn.Module:
     """A copy for evaluation in which each normalisation of a convolution's output is part of the convolution.
 
-    Which those are is seen on a few images. On them the embeddings are compared, too: what would change them
-    by more than 1e-5, such as an output that is used in another place as well, is left as it is. Where
-    nothing can be folded, the backbone itself comes back.
+    A pass over a few images finds the pairs, and the embeddings of these images are compared: a pair that
+    would change them by more than 1e-5, because the output is used elsewhere too, is not folded. Returns the
+    backbone itself if nothing can be folded.
     """
     folded = deepcopy(backbone).eval()
     done = 0

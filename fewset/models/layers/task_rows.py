@@ -1,6 +1,6 @@
-"""The rows of a task: its shots and queries side by side, for heads that look at all of them together.
+"""The shots and queries of a task as one set of rows, for heads that look at all of them together.
 
-What is known of a row and a class stands class by class (T, N, S): a softmax over a few classes is ten times
+Values of a row and a class are stored class by class (T, N, S): a softmax over a few classes is ten times
 faster across long rows than along short ones.
 """
 
@@ -16,8 +16,8 @@ from fewset.tasks.episode import class_major_labels
 class TaskRows(NamedTuple):
     """The shots of a task, class by class, and then its queries: S = N K + M rows.
 
-    `shares` says which class a shot is of: 1 there and 0 elsewhere. A shot that does not count is a row of
-    zeros, and of no class.
+    `shares` is 1 for a shot and its class, else 0. A shot that does not count is a row of zeros, without a
+    class.
     """
 
     rows: Float[Tensor, "T S D"]
@@ -38,7 +38,7 @@ class TaskRows(NamedTuple):
 
     @property
     def counted(self) -> Bool[Tensor, "T S"]:
-        """The rows that are there: all but the shots that do not count."""
+        """The rows that count: all but the masked shots."""
         shots = self.shares.sum(dim=1) > 0
         return torch.cat([shots, shots.new_ones(len(shots), self.queries.shape[1])], dim=1)
 
@@ -48,7 +48,7 @@ def task_rows(
     query: Float[Tensor, "T M D"],
     mask: Bool[Tensor, "T N K"] | None = None,
 ) -> TaskRows:
-    """The rows of tasks as heads are given them."""
+    """The rows of tasks, from the arguments of a head."""
     tasks, way, shot = support.shape[:3]
     classes = torch.arange(way, device=support.device).unsqueeze(1)
     shares = class_major_labels(tasks, way, shot, support.device).unsqueeze(1) == classes
@@ -59,7 +59,7 @@ def task_rows(
 
 
 def mixtures(shares: Float[Tensor, "T N S"]) -> Float[Tensor, "T N S"]:
-    """The mean of each class as weights of rows, of which each counts by its share in the class."""
+    """The mean of each class as weights of its rows; each row counts by its share in the class."""
     return shares / shares.sum(dim=-1, keepdim=True)
 
 
@@ -68,7 +68,7 @@ def mixture_distances(
 ) -> Float[Tensor, "T N S"]:
     """Squared distances of rows to mixtures of the rows themselves, from their inner products alone.
 
-    A method that moves the centres of classes a hundred times looks at the D numbers of a row only once.
+    A method that moves the centres a hundred times reads the D values of a row only once.
     """
     products = weights @ inner
     squares = (products * weights).sum(dim=-1, keepdim=True)

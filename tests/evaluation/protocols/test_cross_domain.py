@@ -3,12 +3,10 @@ import pytest
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
-from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.cross_domain import CrossDomain, cross_domains
-from fewset.evaluation.scoring import evaluate, score_tasks
+from fewset.evaluation.scoring import evaluate
 from fewset.models.model import FewShotModel
-from fewset.paper.qualitative import predict_task
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
@@ -88,48 +86,6 @@ def test_the_standard_setting_over_all_domains_minds_the_origins(images: ImageSe
     assert all(len(np.unique(images.origins[task])) == task.size for task in rows)
 
 
-def test_a_third_domain_is_not_embedded(images: ImageSet) -> None:
-    crossing = cross_domains(images, "test", "Real", "Art")
-    assert set(images.domains[crossing.rows]) == {0, 2}
-    assert len(crossing.rows) == 7 * 2 * 13
-
-
-def test_results_do_not_depend_on_the_chunk(images: ImageSet) -> None:
-    table, crossing = pixel_features(images), cross_domains(images, "test", "Clipart", "Real")
-    model = pixel_model("attention")
-    with evaluating(model) as model:
-        first, *others = (
-            score_tasks(model, table[crossing.rows], crossing.index, SPEC, chunk=chunk)
-            for chunk in (1, 7, None)
-        )
-    for score in others:
-        np.testing.assert_array_equal(score.per_task, first.per_task)
-
-
-def test_too_few_items_of_different_origin_are_named(images: ImageSet) -> None:
-    index = cross_domains(images, "test", "Clipart", "Real").index
-    assert sample_tasks(index, TaskSpec(way=2, shot=2, query=11), 0, 7).shape == (7, 2, 13)
-    with pytest.raises(
-        UserError, match=r"class 'class4' has 13 items for the support and 13 for the queries, 2"
-    ):
-        sample_tasks(index, TaskSpec(way=2, shot=2, query=12), 0, 1)
-
-
 def test_an_unknown_domain_is_named(images: ImageSet) -> None:
     with pytest.raises(UserError, match="unknown domain of 'tiny': 'Reel'"):
         cross_domains(images, "test", "Clipart", "Reel")
-
-
-def test_the_picture_of_a_task_is_what_was_scored(images: ImageSet) -> None:
-    table, crossing = pixel_features(images), cross_domains(images, "test", "Clipart", "Real")
-    model, features = pixel_model("attention"), table[crossing.rows]
-    score = crossing_score(model, images, "Clipart", "Real")
-    for number in (0, 13, 30):
-        support, query, predicted = predict_task(model, features, crossing.index, SPEC, number)
-        assert support.shape == (3, 2)
-        assert (images.domains[crossing.rows[support]] == 1).all()
-        assert (images.domains[crossing.rows[query]] == 2).all()
-        right = predicted == np.arange(3)[:, None]
-        assert score.per_task[number] == pytest.approx(right.mean())
-        named = images.labels[crossing.rows[support]][:, 0][predicted]
-        np.testing.assert_array_equal(named == images.labels[crossing.rows[query]], right)

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +6,6 @@ import torch
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import open_set, set_path, write_store
-from fewset.evaluation.calibration import Margins, calibrate, scores_at
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.generalised import (
@@ -16,7 +14,8 @@ from fewset.evaluation.protocols.generalised import (
     generalised_margins,
     joint_prototypes,
 )
-from fewset.evaluation.scoring import evaluate, score_tasks
+from fewset.evaluation.scoring import evaluate
+from fewset.evaluation.seen_unseen_calibration import Margins, calibrate, scores_at
 from fewset.models.adapters import ADAPTERS
 from fewset.models.model import FewShotModel
 from fewset.tasks.hold_out import hold_out
@@ -116,19 +115,6 @@ def test_unseen_alone_is_the_standard_setting(adapter: str) -> None:
     found = scores_at(margins_of(model, seen, unseen, SPEC, adapt_seen=False), 0.0)
     expected = evaluate(model, unseen.features, unseen.labels, SPEC)
     np.testing.assert_allclose(found["unseen"].per_task, expected.per_task, rtol=1e-6)
-
-
-def test_related_classes_are_drawn_as_in_the_standard_setting() -> None:
-    (_, seen), unseen, model = seen_side(), unseen_side(), model_with("attention")
-    nearest = np.array([[(own + step) % 5 for step in (1, 2)] for own in range(5)])
-    spec, unseen = replace(SPEC, related=2), unseen._replace(items=replace(unseen.items, nearest=nearest))
-    found = scores_at(margins_of(model, seen, unseen, spec, adapt_seen=False), 0.0)
-    with evaluating(model) as model:
-        index = ClassIndex(unseen.labels, nearest=nearest)
-        expected = score_tasks(model, unseen.features, index, spec)
-        random = score_tasks(model, unseen.features, index, SPEC)
-    np.testing.assert_allclose(found["unseen"].per_task, expected.per_task, rtol=1e-6)
-    assert not np.array_equal(expected.per_task, random.per_task)
 
 
 @pytest.mark.parametrize("constant", [0.0, -0.7, 1.3])
@@ -242,7 +228,7 @@ def test_the_whole_evaluation_is_its_parts(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_calibration_helps_where_the_scores_are_biased() -> None:
-    """Seen classes whose prototypes are too far away are taken for unseen, until the constant mends it."""
+    """Seen classes whose prototypes are too far away are taken for unseen, until the constant corrects it."""
     (_, seen), unseen, model = seen_side(), unseen_side(), model_with("identity")
     found = margins_of(model, seen, unseen, SPEC)
     biased = Margins(found.seen - np.float32(64), found.unseen - np.float32(64))
@@ -252,9 +238,3 @@ def test_calibration_helps_where_the_scores_are_biased() -> None:
     assert after["harmonic"].mean == pytest.approx(
         scores_at(found, calibrate(found))["harmonic"].mean, abs=0.01
     )
-
-
-def test_seen_prototypes_and_queries_are_of_the_same_classes() -> None:
-    features, labels = table()
-    with pytest.raises(UserError, match="not of the same seen classes"):
-        Seen.of(features, items_of(labels), np.flatnonzero(labels < 5), np.flatnonzero(labels < 4))

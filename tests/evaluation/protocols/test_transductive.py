@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from fewset.core.errors import UserError
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols.transductive import (
     VARIANTS,
@@ -110,15 +109,6 @@ def test_no_queries_joined_is_inductive(adapter: str, average: str) -> None:
         assert torch.equal(logits, model(support, query))
 
 
-def test_joined_queries_change_the_scores() -> None:
-    model, (features, labels) = model_with("attention"), table()
-    scores = [
-        score_together(model, features, labels, how).per_task
-        for how in (Transduction(joined=False), *VARIANTS.values())
-    ]
-    assert len({score.tobytes() for score in scores}) == 1 + len(VARIANTS)
-
-
 def test_without_an_adapter_double_dagger_is_semi_protonet() -> None:
     support, query = tasks()
     model = model_with("identity").double()
@@ -163,17 +153,6 @@ def test_one_task_never_influences_another(adapter: str, method: str) -> None:
     torch.testing.assert_close(transductive_logits(model, support, query, VARIANTS[method])[1], expected)
 
 
-@every_method
-@pytest.mark.parametrize("adapter", ["attention", "bilstm"])
-def test_results_do_not_depend_on_the_chunk(adapter: str, method: str) -> None:
-    model, (features, labels) = model_with(adapter), table()
-    first, *others = (
-        score_together(model, features, labels, VARIANTS[method], chunk=chunk) for chunk in (1, 7, None)
-    )
-    for score in others:
-        np.testing.assert_array_equal(score.per_task, first.per_task)
-
-
 def test_tasks_are_those_of_the_standard_setting() -> None:
     """Semi-ProtoNet is the head of that name on the tasks that `evaluate` draws."""
     features, labels = table()
@@ -181,15 +160,6 @@ def test_tasks_are_those_of_the_standard_setting() -> None:
     found = score_together(model_with("identity"), features, labels, VARIANTS["semi-protonet"])
     np.testing.assert_array_equal(found.per_task, evaluate(semi, features, labels, SPEC).per_task)
     assert found.mean != evaluate(model_with("identity"), features, labels, SPEC).mean
-
-
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(UserError, match="do not join the set are not adapted"):
-        Transduction(joined=False, adapted_queries=True)
-    with pytest.raises(UserError, match="steps is -1"):
-        Transduction(steps=-1)
-    with pytest.raises(UserError, match="this model has a MatchingHead"):
-        transductive_logits(model_with("identity", "matching"), *(t.float() for t in tasks()), Transduction())
 
 
 @pytest.mark.parametrize("method", ["dagger", "double-dagger-published", "semi-protonet"])

@@ -45,14 +45,9 @@ def test_each_number_of_ways_is_scored_as_by_itself(images: ImageSet) -> None:
     assert scores[3].mean > scores[5].mean > scores[11].mean
 
 
-def test_ways_that_cannot_be_drawn_are_refused_before_anything_is_embedded(images: ImageSet) -> None:
+def test_ways_that_cannot_be_drawn_are_rejected_before_anything_is_embedded(images: ImageSet) -> None:
     job = Job(pixel_model("identity"), images, "test", None, SPEC)
-    with pytest.raises(UserError, match="17 ways were asked for, but there are 13 classes"):
+    with pytest.raises(UserError, match="the way is 17, but there are 13 classes"):
         Ways(ways=(3, 17)).prepare(job)
-    with pytest.raises(UserError, match="expected numbers of 1 or more"):
+    with pytest.raises(UserError, match="expected 1 or more each"):
         Ways(ways=(3, 0)).prepare(job)
-
-
-def test_names_of_files_tell_the_ways_in_plain_characters() -> None:
-    assert Ways().label == ""
-    assert Ways(ways=(3, 11)).label == "ways-3-11"

@@ -70,13 +70,6 @@ def test_the_authors_transductive_form_is_the_same_with_one_layer():
         np.testing.assert_allclose(adapted[one], expected, rtol=1e-10, atol=1e-12)
 
 
-def test_dropout_acts_in_training_only():
-    adapter, items = build(attention_dropout=0.0, dropout=1.0), rows(SIZE, 1)
-    alone = adapter.layers[0].norm(items)  # with the whole residual dropped, the norm is left
-    torch.testing.assert_close(adapter.train()(items), alone)
-    assert not torch.allclose(adapter.eval()(items), alone)
-
-
 def test_initial_weights_are_the_authors():
     torch.manual_seed(0)
     layer = Attention(211, heads=2).layers[0]

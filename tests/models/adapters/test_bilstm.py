@@ -44,10 +44,3 @@ def test_equals_the_loop(context):
         for i in range(SIZE):
             expected = sequence[i] + np.concatenate([forward[i], backward[i]])
             np.testing.assert_allclose(adapted[one, i], expected, rtol=1e-10)
-
-
-def test_the_order_matters_as_it_says():
-    torch.manual_seed(11)
-    adapter, items = BiLSTM(2 * HALF).double(), rows(SIZE, 1)
-    assert not BiLSTM.equivariant
-    assert not torch.allclose(adapter(items.flip(1)).flip(1), adapter(items))

@@ -113,12 +113,6 @@ def test_similarity_graph_ignores_the_scale_and_bears_equal_nodes():
     assert graph.diagonal(dim1=1, dim2=2).eq(1).all()
 
 
-def test_dropout_acts_in_training_only():
-    adapter, items = build(dropout=1.0, as_published=True), rows(SIZE, 1)
-    torch.testing.assert_close(adapter.train()(items), items + adapter.second.bias)
-    assert not torch.allclose(adapter.eval()(items), items + adapter.second.bias)
-
-
 def test_residual_is_the_authors_arithmetic():
     items = rows(SIZE, 1)
     published, residual = build(as_published=True), build(residual=True)

@@ -57,9 +57,3 @@ def test_what_the_items_share_counts_less() -> None:
     stretched = adapter(items).diff(dim=1) / items.diff(dim=1)
     assert (stretched[..., 0] > 1).all()
     assert (stretched[..., 1] < 1).all()
-
-
-def test_in_a_set_of_one_only_the_map_is_left() -> None:
-    adapter, items, queries = build(), rows(1, 1), rows(QUERIES, 3)
-    torch.testing.assert_close(adapter(items), items + adapter.map(items))
-    torch.testing.assert_close(adapter.adapt_queries(items, queries), queries + adapter.map(queries))

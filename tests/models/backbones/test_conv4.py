@@ -23,11 +23,6 @@ def test_the_parts_of_a_cut_give_the_whole() -> None:
     torch.testing.assert_close(rest(first(IMAGES)), backbone.maps(IMAGES))
 
 
-def test_an_unknown_pool_is_refused() -> None:
-    with pytest.raises(UserError, match="Did you mean 'average'"):
-        Conv4(pool="averag")
-
-
 def test_fewer_halvings_leave_larger_maps_of_the_same_weights() -> None:
     sides = []
     for halvings in (4, 3, 2, 1):

@@ -52,40 +52,9 @@ def test_forward_is_the_published_one(name: str) -> None:
     assert unread == extra
 
 
-def convolution(channels_in: int, channels: int, kernel: int, bias: bool = False) -> int:
-    return channels_in * channels * kernel**2 + bias * channels
-
-
-def normalisation(channels: int) -> int:
-    return 2 * channels
-
-
-def count(name: str) -> int:
-    return sum(parameter.numel() for parameter in BACKBONES[name]().parameters())
-
-
-def test_parameters_of_the_convnet_and_of_resnet12_are_the_papers() -> None:
-    assert count("conv4") == 113_088
-    assert count("resnet12") == 12_424_320
-
-
-def test_parameters_of_resnet18() -> None:
-    total = convolution(3, 64, 3) + normalisation(64)
-    for channels_in, channels in ((64, 64), (64, 128), (128, 256), (256, 512)):
-        total += convolution(channels_in, channels, 3) + 3 * convolution(channels, channels, 3)
-        total += 4 * normalisation(channels)
-        if channels != channels_in:
-            total += convolution(channels_in, channels, 1) + normalisation(channels)
-    assert count("resnet18") == total == 11_168_832
-
-
-def test_parameters_of_wrn28_10() -> None:
-    """28 = 6 x 4 + 4: three groups of four blocks of two convolutions, the stem, and three shortcuts."""
-    total = convolution(3, 16, 3, bias=True) + normalisation(640)
-    for channels_in, channels in ((16, 160), (160, 320), (320, 640)):
-        total += convolution(channels_in, channels, 3, bias=True) + 7 * convolution(
-            channels, channels, 3, bias=True
-        )
-        total += convolution(channels_in, channels, 1, bias=True)
-        total += normalisation(channels_in) + 7 * normalisation(channels)
-    assert count("wrn28_10") == total == 36_482_880
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("conv4", 113_088), ("resnet12", 12_424_320), ("resnet18", 11_168_832), ("wrn28_10", 36_482_880)],
+)
+def test_parameters_are_those_of_the_paper(name: str, expected: int) -> None:
+    assert sum(parameter.numel() for parameter in BACKBONES[name]().parameters()) == expected

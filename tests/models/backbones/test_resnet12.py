@@ -19,16 +19,6 @@ def test_only_training_steps_are_counted() -> None:
         assert model.training_steps == count
 
 
-@torch.no_grad()
-def test_the_count_survives_the_state_dict() -> None:
-    model, other = ResNet12(), ResNet12()
-    for _ in range(2):
-        model(IMAGES)
-    other.load_state_dict(model.state_dict())
-    other(IMAGES)
-    assert (model.training_steps, other.training_steps) == (2, 3)
-
-
 @pytest.mark.parametrize("drop_rate", [0.1, 0.3])
 @pytest.mark.parametrize("step", [1, 20_000, 40_000, 90_000])
 @torch.no_grad()

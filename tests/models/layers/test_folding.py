@@ -1,18 +1,11 @@
 """Folding changes no embedding, and nothing of the model that it is given."""
 
-from copy import deepcopy
-
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from fewset.evaluation.embedding import embed_images, evaluating
-from fewset.models.adapters.identity import Identity
 from fewset.models.backbones import BACKBONES
-from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.folding import fold
-from fewset.models.model import FewShotModel
 
 NORMALISATIONS = {"conv4": 0, "resnet12": 0, "resnet18": 0, "wrn28_10": 13}  # left after folding
 
@@ -68,21 +61,3 @@ def test_what_cannot_be_folded_is_left() -> None:
     assert fold(forked, torch.randn(2, 3, 7, 7)) is forked
     plain = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Flatten())
     assert fold(plain, torch.randn(2, 3, 7, 7)) is plain
-
-
-def test_a_split_is_embedded_as_by_the_model_itself() -> None:
-    torch.manual_seed(0)
-    model = FewShotModel(used(BACKBONES["conv4"](input_size=17, dim=7)), Identity(7), PrototypeHead(7))
-    model.train()
-    original = deepcopy(model)
-    images = np.random.default_rng(0).integers(0, 256, size=(23, 19, 19, 3), dtype=np.uint8)
-    rows = np.array([5, 3, 19, 7, 11])
-    found = embed_images(model, images, rows, batch=2)
-    with evaluating(original) as evaluated:
-        crop = torch.from_numpy(images[rows]).permute(0, 3, 1, 2)[:, :, 1:18, 1:18]
-        expected = evaluated.embed(crop)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    assert model.training
-    assert [type(module) for module in model.modules()] == [type(module) for module in original.modules()]
-    for key, value in model.state_dict().items():
-        torch.testing.assert_close(value, original.state_dict()[key], rtol=0, atol=0)

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from fewset.core.errors import UserError
-from fewset.evaluation.calibration import Margins, calibrate, curve, scores_at
+from fewset.evaluation.seen_unseen_calibration import Margins, calibrate, curve, scores_at
 
 TASKS, SEEN, SEEN_QUERIES, WAY, QUERIES = 5, 11, 3, 2, 7
 
@@ -51,14 +50,6 @@ def test_scores_against_a_loop(constant: float, ties: bool) -> None:
     ):
         np.testing.assert_allclose(score.per_task, expected[name], rtol=1e-6, atol=1e-9)
         assert score.mean == pytest.approx(np.mean(expected[name]))
-
-
-def test_an_infinite_constant_leaves_one_group() -> None:
-    never_seen, always_seen = scores_at(margins(), np.inf), scores_at(margins(), -np.inf)
-    assert never_seen["seen_among_all"].mean == never_seen["harmonic"].mean == 0
-    assert always_seen["unseen_among_all"].mean == always_seen["harmonic"].mean == 0
-    np.testing.assert_array_equal(never_seen["unseen_among_all"].per_task, never_seen["unseen"].per_task)
-    np.testing.assert_array_equal(always_seen["seen_among_all"].per_task, always_seen["seen"].per_task)
 
 
 def objective_at(found: Margins, constant: float, objective: str) -> float:
@@ -130,8 +121,3 @@ def test_the_curve_runs_over_all_margins() -> None:
     assert len(thin.constants) == 19
     assert thin.area == full.area
     assert set(thin.constants) <= set(full.constants)
-
-
-def test_an_unknown_objective_is_named() -> None:
-    with pytest.raises(UserError, match="unknown objective 'harmonious'"):
-        calibrate(margins(), "harmonious")
