@@ -82,7 +82,7 @@ class GeneralisedProtocol(Protocol):
             )
         if job.images.origins is not None and job.domain is None:
             raise UserError(
-                f"items of {job.images.name!r} in different domains have one origin, so the training has seen "
+                f"items of {job.images.name!r} in different domains have one origin, so training has seen "
                 "held-out items in other domains; train and score within one domain (data.domain)"
             )
         return job.items("val"), job.items("test")
