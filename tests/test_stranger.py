@@ -163,7 +163,7 @@ def test_an_encoder_makes_a_classifier_and_answers() -> None:
     assert "'brightness'" in alone.stderr
 
 
-# A protocol; `tests/evaluation/protocols/test_one_file.py` looks closer
+# A protocol
 
 
 @pytest.mark.usefixtures("tiny_set")

@@ -30,7 +30,7 @@ def contrastive_logits(
     """Logits and labels of the contrastive term (section 4.3): every item against the adapted class centres.
 
     The set function runs over the items of each class by themselves, support and queries together; the
-    mean of what comes out is the class's centre. The paper scores the adapted items, the authors' code the
+    mean of its output is the class's centre. The paper scores the adapted items, the authors' code the
     unadapted ones: `scored` chooses.
     """
     tasks, way, per_class, _ = items.shape

@@ -33,7 +33,7 @@ class MamlConfig:
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.lr <= 0:
-            raise UserError(f"MAML needs 0 steps or more and a rate above 0, got {self.steps} and {self.lr}")
+            raise UserError(f"steps and lr are {self.steps} and {self.lr}, expected 0 or more and above 0")
 
 
 def descend(
@@ -67,9 +67,9 @@ class MamlModel(TaskModel):
     softmax. Zero gives the order of the classes no weight, and tasks of any number of classes (the "zeroing
     trick" of Kao et al., 2022). The first inner step then changes this layer alone.
 
-    BatchNorm keeps the statistics of the pre-training, also while training, so that a prediction hangs on
+    BatchNorm keeps the statistics of the pre-training, also while training, so that a prediction depends on
     the support and its query alone, as with the other methods. A `transductive` model takes those of the
-    images at hand, as MAML is usually run: of the support in the inner loop, of all queries after it.
+    current images, as MAML is usually run: of the support in the inner loop, of all queries after it.
     """
 
     about = MethodInfo(
@@ -106,7 +106,7 @@ class MamlModel(TaskModel):
         context: Shaped[Tensor, "T C pixels"] | None = None,
         mask: Bool[Tensor, "T N K"] | None = None,
     ) -> Float[Tensor, "T M N"]:
-        """Logits from pixels, also where gradients are switched off: the inner loop needs its own."""
+        """Logits from pixels; the inner loop computes gradients even if they are switched off outside."""
         if context is not None or mask is not None:
             raise UserError("MAML takes neither unlabelled items nor shots that differ by class")
         learning = torch.is_grad_enabled()

@@ -56,15 +56,6 @@ def test_bytes_are_normalised_with_the_backbones_own_numbers() -> None:
     np.testing.assert_allclose(model.embed(torch.from_numpy(pixels)).numpy(), expected, atol=1e-5)
 
 
-def test_floats_are_taken_as_normalised_and_left_alone() -> None:
-    images = torch.randn(7, 3, 5, 5)
-    before = images.clone()
-    model = FewShotModel(Flat(), Identity(75), PrototypeHead(75))
-    torch.testing.assert_close(model.embed(images), before.flatten(1), rtol=0, atol=0)
-    model.prepare(images)
-    assert torch.equal(images, before)
-
-
 def test_a_mirror_model_takes_the_mean_over_the_mirror_image_outside_training() -> None:
     images = torch.randn(7, 3, 5, 5)
     model = FewShotModel(Flat(), Identity(75), PrototypeHead(75), test_time_flip=True).eval()

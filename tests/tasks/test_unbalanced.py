@@ -34,18 +34,6 @@ def test_a_class_may_have_no_query_and_the_sum_is_always_the_same() -> None:
     assert counts.max() > 45
 
 
-def test_whole_numbers_are_the_nearest() -> None:
-    """None is off by one or more, and a larger remainder is never rounded down beside a smaller one."""
-    fine, coarse = (query_counts(TaskSpec(way=5, query=query), 2, 0, 500) for query in (10**5, 15))
-    exact = fine / (5 * 10**5) * 75
-    assert np.abs(coarse - exact).max() < 1
-    for rounded, true in zip(coarse, exact, strict=True):
-        up = rounded > np.floor(true)
-        if up.any() and not up.all():
-            rest = true - np.floor(true)
-            assert rest[up].min() >= rest[~up].max() - 1e-3  # as exactly as the fine counts are
-
-
 def test_a_task_is_a_pure_function_of_seed_and_number() -> None:
     index = ClassIndex(LABELS)
     together = sample_unbalanced(index, SPEC, 2, 0, 31)

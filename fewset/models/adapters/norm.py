@@ -1,4 +1,4 @@
-"""A LayerNorm of each item: what is left of FEAT without its attention."""
+"""A LayerNorm of each item: FEAT without its attention."""
 
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Dimensions count as the spread of the set says: what its items share is no help to tell them apart."""
+"""Dimensions weighed by the spread of the set: those in which its items agree cannot distinguish them."""
 
 import torch
 from jaxtyping import Float

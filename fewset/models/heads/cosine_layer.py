@@ -20,8 +20,8 @@ def cosine_layer(
 ) -> Float[Tensor, "T D N"]:
     """Weights of length 1 after steps of gradient descent on the mean cross-entropy of rows of length 1.
 
-    They start from the class means. Whatever the steps, weights are sums of rows; so each step is taken on
-    the (S, N) factors of the rows, and needs their cosines to each other alone.
+    They start from the class means. Weights are always sums of rows; so each step is taken on the (S, N)
+    factors of the rows, and needs the cosines between rows only.
     """
     gram = rows @ rows.mT
     shares = row_balance(members).square()
@@ -30,7 +30,7 @@ def cosine_layer(
     for _ in range(steps):
         cosines = gram @ factors
         residual = shares * ((cosines / temperature).softmax(dim=-1) - members) / temperature
-        along = (cosines * residual).sum(dim=1, keepdim=True)  # what would change the length alone
+        along = (cosines * residual).sum(dim=1, keepdim=True)  # the part that changes the length alone
         factors = _unit(factors - rate * (residual - along * factors), gram)
     return rows.mT @ factors
 
@@ -53,7 +53,7 @@ class CosineLayerHead(SimilarityHead):
         "a cosine layer fitted to each task by gradient descent",
         paper="Baseline++, Chen et al., ICLR 2019",
         every_shot=True,
-        no_onnx="it fits each task by gradient descent, which cannot be followed",
+        no_onnx="it fits each task by gradient descent, which cannot be traced",
     )
 
     def __init__(self, dim: int, temperature: float = 0.1, rate: float = 0.1, steps: int = 100) -> None:

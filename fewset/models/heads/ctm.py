@@ -11,8 +11,9 @@ from fewset.models.similarity import negative_squared_euclidean
 from fewset.tasks.episode import prototypes
 
 
-def _block(channels: int, made: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(channels, made, 3, padding=1, bias=False), nn.BatchNorm2d(made), nn.ReLU())
+def _block(channels_in: int, channels: int) -> nn.Sequential:
+    convolution = nn.Conv2d(channels_in, channels, 3, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU())
 
 
 @register_head("ctm")
@@ -69,6 +70,6 @@ class CtmHead(SimilarityHead):
 
 
 def _applied(block: nn.Module, maps: Float[Tensor, "*batch H W D"]) -> Float[Tensor, "*batch D H W"]:
-    """What the block makes of each map; channels first, as it makes them."""
-    made: Tensor = block(channels_first(maps))
-    return made.view(*maps.shape[:-3], *made.shape[1:])
+    """The output of the block for each map, channels first."""
+    output: Tensor = block(channels_first(maps))
+    return output.view(*maps.shape[:-3], *output.shape[1:])

@@ -9,6 +9,7 @@ from fewset.core.errors import UserError
 from fewset.models.heads import above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, task_rows
 from fewset.models.method_info import MethodInfo
+from fewset.models.regression import cholesky
 from fewset.models.similarity import negative_squared_euclidean
 
 
@@ -55,9 +56,9 @@ def check_graph(neighbours: int, spread: float) -> None:
 
 
 def propagated(task: TaskRows, neighbours: int, spread: float) -> Float[Tensor, "T M N"]:
-    """What each class's labels spread to the queries, over a graph of width 1.
+    """Logits of the queries, by labels spread over a graph of width 1.
 
-    A node is the nearest to itself, as in TPN's code, so that no sum of a row is 0.
+    A node is its own nearest neighbour, as in TPN's code, so that no row sums to 0.
     """
     rows, shares = task
     there = task.counted
@@ -71,6 +72,4 @@ def propagated(task: TaskRows, neighbours: int, spread: float) -> Float[Tensor, 
     system = -spread * edges * scale.unsqueeze(1) * scale.unsqueeze(2)
     system = system + torch.eye(system.shape[-1], dtype=rows.dtype, device=rows.device)
     labels = F.pad(shares, (0, task.queries.shape[1])).mT
-    # A task that has no solution, because its features are not finite, must not stop the others.
-    factor = torch.linalg.cholesky_ex(system).L
-    return torch.cholesky_solve(labels, factor)[:, task.labelled :]
+    return torch.cholesky_solve(labels, cholesky(system))[:, task.labelled :]

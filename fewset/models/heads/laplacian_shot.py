@@ -24,12 +24,12 @@ class LaplacianShotHead(nn.Module):
 
         y_q = softmax(-a_q + λ sum_p w_qp y_p)
 
-    The logits are what stands in the softmax. `smoothness` is λ. With `rectify` the queries are shifted and
-    the prototypes rectified as by BD-CSPN, with all queries.
+    The logits are the arguments of the last softmax. `smoothness` is λ. With `rectify` the queries are
+    shifted and the prototypes rectified as by BD-CSPN, with all queries.
 
-    Deviations: the authors stop early when the bound hardly changes, here `steps` are always done. Their
-    rectification weighs rows by a softmax over classes; this one as in BD-CSPN. They take the mean of the
-    training features off first: put a centring transform before the head.
+    Deviations: the authors stop early when the bound hardly changes; here all `steps` are done. Their
+    rectification weighs rows by a softmax over classes; this one as in BD-CSPN. They subtract the mean of the
+    training features first: set `model.feature_transform = ["centre"]`.
     """
 
     about = MethodInfo(
@@ -71,7 +71,7 @@ class LaplacianShotHead(nn.Module):
 
 
 def nearest_neighbours(rows: Float[Tensor, "T M D"], count: int) -> Float[Tensor, "T M M"]:
-    """1 where a column is one of the rows nearest to that of its row, itself not counted; else 0."""
+    """A matrix of 0 and 1: row i marks the `count` rows nearest to row i, without itself."""
     with torch.no_grad():
         nearness = negative_squared_euclidean(rows, rows)
         nearness.diagonal(dim1=1, dim2=2).fill_(-torch.inf)

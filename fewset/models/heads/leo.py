@@ -31,10 +31,10 @@ class LeoHead(nn.Module):
        is the mean cross-entropy of the shots under logits x w and the rate a is learned.
     3. The weights themselves are adapted `tuning_steps` times, with a learned rate of their own.
 
-    Deviations: embeddings are of the length `length`, 1 in the paper; with a larger one logits are large from
-    the start, and a head learns from thousands of tasks rather than from millions. Codes and weights are the
-    means of the Gaussians that Rusu et al. sample from while training; without sampling there are neither the
-    penalties of these Gaussians nor that of the encoder.
+    Deviations: embeddings have the length `length`, 1 in the paper; a larger one makes logits large from the
+    start, so that thousands of tasks suffice to learn instead of millions. Codes and weights are the means of
+    the Gaussians that Rusu et al. sample from in training; without sampling there are neither the penalties
+    of these Gaussians nor that of the encoder.
     """
 
     about = MethodInfo(
@@ -42,7 +42,7 @@ class LeoHead(nn.Module):
         paper="LEO, Rusu et al., ICLR 2019",
         every_shot=True,
         trained=True,
-        no_onnx="it fits each task by gradient descent, which cannot be followed",
+        no_onnx="it fits each task by gradient descent, which cannot be traced",
     )
 
     def __init__(

@@ -43,7 +43,7 @@ class PtMapHead(nn.Module):
         paper="PT-MAP, Hu et al., ICANN 2021",
         kind="transductive",
         every_shot=True,
-        no_onnx="it stops where it has converged, and ONNX files know no such end",
+        no_onnx="it stops when it has converged, which ONNX cannot express",
     )
 
     def __init__(
@@ -98,9 +98,9 @@ def gaussian_like(task: TaskRows, power: float) -> TaskRows:
 def balanced_transport(scores: Float[Tensor, "T N M"], tolerance: float = 1e-6) -> TransportPlan:
     """Shares proportional to exp(scores) by class and query: each query gives 1, each class gets M / N.
 
-    They are the softmax over the classes of scores + prices, with the one price of each class that is sought.
-    Sinkhorn's scalings, prices -= log(what a class gets N / M), need hundreds of steps; Newton's method needs
-    a few, and is taken wherever it brings a task nearer. Each task stops by itself.
+    They are the softmax over the classes of scores + prices, and the price of each class is sought.
+    Sinkhorn's scalings, prices -= log(N / M times the sum of the class), need hundreds of steps; Newton's
+    method needs a few, and is taken whenever it brings a task nearer. Each task stops by itself.
     """
     way, queries = scores.shape[1:]
     share = queries / way

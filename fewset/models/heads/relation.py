@@ -1,4 +1,4 @@
-"""RelationNet's head: a network sees the maps of a query and of a class, and says how alike they are."""
+"""RelationNet's head: a network compares the maps of a query and of a class."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -25,8 +25,8 @@ class RelationHead(nn.Module):
     Deviations: the loss is the cross-entropy of the logits, as for all heads here; the paper's is the squared
     error of sigmoid(g) with 0 and 1. The maps of the shots are averaged, not added, so that shots may differ
     by class. The convolutions are padded and the places are averaged behind them, where the authors flatten
-    what is left of 19 x 19 places: so maps may have any size. The last layer adds nothing, which would cancel
-    in the softmax.
+    the rest of 19 x 19 places: so maps may have any size. The last layer has no bias, which would cancel in
+    the softmax.
     """
 
     about = MethodInfo(

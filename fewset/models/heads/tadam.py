@@ -15,7 +15,7 @@ _LAYERS = 2  # of the block
 
 
 class TaskConditioning(nn.Module):
-    """From the embedding c of a task to what is done to the channels of a layer: x ← (1 + γ) x + β.
+    """From the embedding c of a task to a scale and shift of the channels of a layer: x ← (1 + γ) x + β.
 
     γ = γ₀ g(c) and β = β₀ h(c), each from a network of its own, D -> `hidden` -> D; γ₀ and β₀ are learned
     for each channel and start at `start`, so that a task changes little at first.
@@ -88,7 +88,7 @@ class TadamHead(nn.Module):
         maps: Float[Tensor, "T S H W D"],
         conditions: list[Float[Tensor, "2 T D"]] | None = None,
     ) -> Float[Tensor, "T S D"]:
-        """The embeddings of the maps of sets, conditioned on their tasks where that is given."""
+        """The embeddings of the maps of sets, conditioned on their tasks if conditions are given."""
         tasks, items = maps.shape[:2]
         start = made = channels_first(maps)
         layers = zip(self.convolutions, self.normalisations, strict=True)

@@ -77,6 +77,6 @@ def adapted_products(
     scatter = (laplacian * inner).sum(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(inner.dtype).tiny)
     system = strength / scatter * inner @ laplacian
     system = system + torch.eye(system.shape[-1], dtype=inner.dtype, device=inner.device)
-    # A task that has no solution, because its features are not finite, must not stop the others.
+    # Without a check, so that a task with values that are not finite does not stop the others.
     solution: Tensor = torch.linalg.solve_ex(system, inner).result
     return solution

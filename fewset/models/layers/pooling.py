@@ -1,4 +1,4 @@
-"""Between maps as convolutions make them, channels first, and what tasks gather: rows, or channels last."""
+"""From maps, channels first, to the items of tasks: rows, or maps with the channels last."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,14 +15,14 @@ class GlobalAverage(nn.Module):
 
 
 class ChannelsLast(nn.Module):
-    """Nothing is pooled: every place of the map has its embedding."""
+    """No pool: an embedding at every place of the map."""
 
     def forward(self, maps: Float[Tensor, "B D H W"]) -> Float[Tensor, "B H W D"]:
         return maps.permute(0, 2, 3, 1)
 
 
 def channels_first(maps: Float[Tensor, "*batch H W D"]) -> Float[Tensor, "B D H W"]:
-    """Maps of tasks as convolutions take them, one after another."""
+    """Maps of tasks as a batch for convolutions."""
     return maps.flatten(0, -4).permute(0, 3, 1, 2)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.adapters import ADAPTERS, register_adapter
+from fewset.models.adapters import ADAPTERS
 from fewset.models.method_info import method_info
 
 # Different numbers on every axis, prime but for the embedding size: a BiLSTM halves it.
@@ -271,14 +271,6 @@ def test_state_dict_holds_all_that_matters(name, options):
 )
 def test_numbers_of_parameters_are_the_papers(name, at_64, at_640):
     assert [count_parameters(ADAPTERS[name](dim)) for dim in (64, 640)] == [at_64, at_640]
-
-
-def test_a_name_is_registered_once():
-    with pytest.raises(UserError, match=r"'attention' is taken by .*Attention"):
-
-        @register_adapter("attention")
-        class Another(nn.Module):
-            pass
 
 
 @every_adapter
