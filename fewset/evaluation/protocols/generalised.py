@@ -147,13 +147,11 @@ class Seen:
         train: Int[np.ndarray, " train"],
         queries: Int[np.ndarray, " queries"],
     ) -> "Seen":
-        """From items and their embeddings: the places of those trained on, and of those that are queries."""
-        labels = items.labels[train]
-        classes = np.unique(labels)
-        if not np.array_equal(classes, np.unique(items.labels[queries])):
-            raise UserError("the prototypes and the queries are not of the same seen classes")
-        trained = features[torch.from_numpy(train)]
-        means = torch.stack([trained[torch.from_numpy(labels == label)].mean(0) for label in classes])
+        """From embeddings of items: the places of those trained on, and of queries of the same classes."""
+        labels, trained = items.labels[train], features[torch.from_numpy(train)]
+        means = torch.stack(
+            [trained[torch.from_numpy(labels == label)].mean(0) for label in np.unique(labels)]
+        )
         index = ClassIndex(items.labels[queries], items.class_names)
         return cls(means, features[torch.from_numpy(queries)], index)
 

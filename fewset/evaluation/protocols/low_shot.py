@@ -174,7 +174,9 @@ def _accuracies(
     accuracies = np.empty((spec.tasks, len(_TOP), 2 + len(priors)))
     begin, end = distributed.shard(spec.tasks, 1)  # several processes: each a part of them
     with evaluating(model) as model, progress("low-shot trials", end - begin) as advance:
-        seen_means = _seen_means(model, table, seen, chunk)
+        first, last = distributed.shard(len(seen), 1)
+        seen_means = training_means(model, table, seen[first:last], chunk)
+        seen_means = distributed.all_gather_rows(seen_means, len(seen), 1)
         for trial, _ in distributed.own_chunks(spec.tasks, 1):
             shots = table.draw(unseen, spec.shot, mix(spec.seed, trial))
             unseen_means = _shot_means(model, table, shots, chunk)
@@ -203,14 +205,6 @@ def check_model(model: FewShotModel) -> None:
             "low-shot adapts the means of classes without the queries, expected average='pre' and "
             "transductive=false"
         )
-
-
-def _seen_means(
-    model: FewShotModel, table: FeatureTable, seen: Int64[np.ndarray, " S"], chunk: int
-) -> Float[Tensor, "S D"]:
-    """The means of the seen classes; several processes each read the rows of a part of the classes."""
-    begin, end = distributed.shard(len(seen), 1)
-    return distributed.all_gather_rows(training_means(model, table, seen[begin:end], chunk), len(seen), 1)
 
 
 def _shot_means(
