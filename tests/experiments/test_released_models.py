@@ -219,7 +219,7 @@ def scored_anew() -> list[str]:
     return [name for name in RELEASED if name in two or os.environ.get("FEWSET_ALL_WEIGHTS")]
 
 
-KINDS = {"miniimagenet": "miniimagenet", "omniglot": "omniglot", "sketchy": "domains"}
+KINDS = {"miniimagenet": "miniimagenet", "cub": "cub", "omniglot": "omniglot", "sketchy": "domains"}
 
 
 @pytest.fixture(scope="module")

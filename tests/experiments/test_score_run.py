@@ -60,7 +60,7 @@ def test_embeddings_that_are_not_finite_are_no_result(tmp_path: Path) -> None:
     """Pixels are divided by a deviation so small that they become infinite."""
     options = {**MODEL["backbone_options"], "std": [1e-42] * 3}  # type: ignore[dict-item]
     given = {**TRAIN, "model": {**MODEL, "backbone_options": options}, "train": {"epochs": 0}}
-    with pytest.raises(UserError, match=r"rows of features have numbers that are .* not finite"):
+    with pytest.raises(UserError, match=r"rows of features are not finite"):
         execute(parse_recipe(given), "train", tmp_path / "run")
     assert not (tmp_path / "run" / "result.json").exists()
 
