@@ -20,7 +20,7 @@ class UserError(ValueError):
         ...     fewset.TaskSpec(shot=0)
         ... except fewset.UserError as error:
         ...     print(error)
-        shot is 0, expected 1 or more
+        shot is 0, expected 1 to 100,000,000
     """
 
     def __init__(self, message: str) -> None:

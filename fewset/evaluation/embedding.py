@@ -49,31 +49,29 @@ def embed_images(
 ) -> Shaped[Tensor, "items *places D"]:
     """The embeddings of rows of an image store, or the maps or pixels that the model's tasks are made of.
 
-            Of a model whose tasks gather something else (`capabilities`) it is a table of that: of maps or of pixels.
+    Several processes each embed a part of the batches.
 
-        Several processes each embed a part of the batches.
+    Args:
+        model: The model, on the device that computes.
+        images: The images, such as `ImageSet.images`, which may be a memory map.
+        rows: The indices of the images to embed.
+        batch: The number of images in memory at once; by default it depends on their size.
+        title: The title of a progress bar; without one there is none.
 
-        Args:
-            model: The model, on the device that computes.
-            images: The images, such as `ImageSet.images`, which may be a memory map.
-            rows: The indices of the images to embed.
-            batch: The number of images in memory at once; by default it depends on their size.
-            title: The title of a progress bar; without one there is none.
+    Returns:
+        The rows, on the device of the model.
 
-        Returns:
-            The rows, on the device of the model.
+    Raises:
+        ValueError: There are no rows.
 
-        Raises:
-            ValueError: There are no rows.
-
-        Example:
-            >>> import fewset
-            >>> import numpy as np
-            >>> model = fewset.load("miniimagenet-conv4-feat-1shot")
-            >>> images = np.zeros((3, 84, 84, 3), dtype=np.uint8)
-            >>> tuple(fewset.embed_images(model, images, np.arange(3)).shape)
-            (3, 64)
-        """
+    Example:
+        >>> import fewset
+        >>> import numpy as np
+        >>> model = fewset.load("miniimagenet-conv4-feat-1shot")
+        >>> images = np.zeros((3, 84, 84, 3), dtype=np.uint8)
+        >>> tuple(fewset.embed_images(model, images, np.arange(3)).shape)
+        (3, 64)
+    """
     if not len(rows):
         raise UserError("there are no images to embed")
     device = device_of(model)
