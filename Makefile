@@ -14,7 +14,7 @@ PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
 test: $(STAMP)
 	$(PYTEST) -m "not slow and not browser"
 
-# The rest as well: browser, fuzzing, kills, several processes, long trainings.
+# The rest too: browser, fuzzing, kills, several processes, long trainings.
 test-all: test
 	$(PYTEST) -m "slow or browser"
 
@@ -27,20 +27,20 @@ lint: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m sphinx --quiet --fresh-env --nitpicky --fail-on-warning --keep-going docs docs/_build/html
 
-# Damaged input to every reader and every command, for so many minutes; and SIGKILL to commands, so many times.
-# The page docs/reliability.md is made from the records.
+# Damaged input to every reader and every command for MINUTES; and SIGKILL to commands, KILLS times.
+# The tables of docs/reliability.md are made from the records.
 MINUTES ?= 30
 KILLS ?= 50
 RECORDS := results/reliability
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz run --minutes $(MINUTES) --record $(RECORDS)/fuzz.json
-	$(BIN)/python -m tests.fuzz page $(RECORDS) docs/reliability.md
+	$(BIN)/python -m tests.fuzz page
 
 kills: $(STAMP)
 	$(BIN)/python -m tests.fuzz kills --kills $(KILLS) --record $(RECORDS)/kills.json
-	$(BIN)/python -m tests.fuzz page $(RECORDS) docs/reliability.md
+	$(BIN)/python -m tests.fuzz page
 
-# Anew whenever what is to be installed changes.
+# Again whenever the requirements change.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("fewset needs Python 3.11 or newer; set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)

@@ -91,8 +91,7 @@ def _measure(
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option("--out", help="Write the record (JSON) to this file.")] = None,
 ) -> None:
-    from fewset.bench.measuring import Measuring
-    from fewset.bench.records import record_text
+    from fewset.bench.measuring import Measuring, record_text
     from fewset.io.files import write_json
 
     record = part(Measuring(repetitions, device), **own)

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fewset.bench.measuring import Record
-from fewset.bench.records import record_tables
+from fewset.bench.measuring import Record, record_tables
 from fewset.core.errors import UserError
 from fewset.io.reading import read_json
 from fewset.report.tables import markdown_text

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewset.core.registry import Registry
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.experiments import plugins
@@ -24,13 +25,12 @@ from fewset.experiments.train_run import execute
 from tests.helpers import results
 from tests.helpers.disks import small_disk_at
 from tests.helpers.features import make_table
-from tests.helpers.members import private_members
 from tests.helpers.tiny_recipes import PRETRAIN, recipe
 from tests.helpers.tiny_set import make_tiny_set
 
 torch.set_num_threads(1)
 
-# `FEWSET_PLUGINS=my_adapter.py make test` runs every contract test over your own adapters too.
+# `FEWSET_PLUGINS=my_adapter.py make test` runs every contract test over your own members too.
 for _plugin in filter(None, os.environ.get("FEWSET_PLUGINS", "").split(os.pathsep)):
     plugins.load_plugin(Path(_plugin))
 
@@ -42,10 +42,12 @@ def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _private_members() -> Iterator[None]:
-    """What a test registers is gone after it."""
-    with private_members():
-        yield
+def _private_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that a test registers, itself or by a plugin, is gone after it."""
+    for registry in Registry.kinds.values():
+        len(registry)  # its own members are loaded for good
+        monkeypatch.setattr(registry, "_members", dict(registry._members))
+    monkeypatch.setattr(plugins, "_loaded", set(plugins._loaded))
 
 
 @pytest.fixture

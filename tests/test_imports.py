@@ -1,8 +1,9 @@
-"""The rooms: imports go one way, private names stay in their file, heavy libraries where they belong."""
+"""The rooms: imports go one way, and private names and heavy libraries stay where they belong."""
 
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,23 +12,10 @@ import fewset
 
 PACKAGE = Path(fewset.__file__).parent
 
-# A room may import from those above it (and from itself), never from those below.
+# A room may import from those before it (and from itself), never from those after it.
 ROOMS = [
-    "core",
-    "io",
-    "compute",
-    "tasks",
-    "models",
-    "encoders",
-    "data",
-    "evaluation",
-    "training",
-    "experiments",
-    "classify",
-    "report",
-    "paper",
-    "bench",
-    "cli",
+    *("core", "io", "compute", "tasks", "models", "encoders", "data", "evaluation", "training"),
+    *("experiments", "classify", "report", "paper", "bench", "cli"),
 ]
 ONLY_IN = {
     "PIL": {"data", "classify"},
@@ -46,6 +34,7 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
 def imports() -> list[tuple[Path, str, str]]:
     """(file, imported module, imported name or "") for every import statement, those inside functions too."""
     found = []
@@ -59,15 +48,11 @@ def imports() -> list[tuple[Path, str, str]]:
     return found
 
 
-def test_there_are_these_rooms_and_no_others() -> None:
-    assert {room_of(path) for path in FILES} - {"__init__", "__main__"} <= set(ROOMS)
-
-
 def test_imports_go_from_top_to_bottom() -> None:
     for path, module, name in imports():
         head, _, rest = module.partition(".")
         room = rest.split(".")[0] or name
-        if head == "fewset" and room in ROOMS and room_of(path) in ROOMS:
+        if head == "fewset" and room in ROOMS and room_of(path) not in ("__init__", "__main__"):
             assert ROOMS.index(room) <= ROOMS.index(room_of(path)), f"{path} imports {module}"
 
 
@@ -83,36 +68,23 @@ def test_libraries_stay_where_they_belong() -> None:
         assert allowed is None or room_of(path) in allowed, f"{path} imports {module}"
 
 
+KEPT = PACKAGE.parent / "results" / "runs" / "strokes"
+RUNS = [str(KEPT / "strokes-protonet"), str(KEPT / "strokes-feat")]
+COMMAND = "from fewset.cli.app import app; app({}, standalone_mode=False)"
+
+
 @pytest.mark.parametrize(
-    "modules",
+    ("program", "unwanted"),
     [
-        "fewset, fewset.cli.app, fewset.data.images.store",
-        "fewset; fewset.Score, fewset.Difference, fewset.compare, fewset.TaskSpec",
+        ("import fewset, fewset.cli.app, fewset.data.images.store", "torch PIL matplotlib jinja2"),
+        ("from fewset import Score, Difference, compare, TaskSpec", "torch PIL matplotlib jinja2"),
+        (COMMAND.format(["compare", *RUNS]), "torch"),
+        (COMMAND.format(["report", *RUNS, "--out", "report"]), "torch"),
     ],
+    ids=["help", "scores", "compare", "report"],
 )
-def test_help_and_scores_need_neither_torch_nor_pictures(modules: str) -> None:
-    program = (
-        f"import sys, {modules}\n"
-        "heavy = {'torch', 'PIL', 'matplotlib', 'jinja2'} & set(sys.modules)\n"
-        "sys.exit(f'imported {heavy}' if heavy else 0)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_every_public_name_is_there() -> None:
-    for name in fewset.__all__:
-        assert getattr(fewset, name) is not None
-    assert set(fewset.__all__) <= set(dir(fewset))
-
-
-@pytest.mark.parametrize("command", ["compare", "report"])
-def test_results_are_compared_and_reported_without_torch(command: str, tmp_path: Path) -> None:
-    kept = PACKAGE.parent / "results" / "runs" / "strokes"
-    words = [command, str(kept / "strokes-protonet"), str(kept / "strokes-feat")]
-    words += ["--out", str(tmp_path)] if command == "report" else []
-    program = (
-        "import sys\nfrom fewset.cli.app import app\n"
-        f"app({words!r}, standalone_mode=False)\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
+def test_heavy_libraries_are_imported_where_they_are_used(
+    program: str, unwanted: str, tmp_path: Path
+) -> None:
+    check = f"import sys; sys.exit(any(name in sys.modules for name in {unwanted.split()}))"
+    subprocess.run([sys.executable, "-c", f"{program}; {check}"], check=True, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""The sides of a comparison take turns, each in a process of its own; what they measured becomes a record."""
+"""The sides of a comparison take turns, each in a process of its own. Their measurements become a record."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,6 +11,7 @@ from fewset.bench.workers import Repetition, Side, Worker, take_turns
 from fewset.compute.devices import device_name, pick_device
 from fewset.data.images.store import open_set
 from fewset.experiments.result import command_line
+from fewset.report.tables import Column, Table, plain_text
 
 FORMAT = 1
 Record = dict[str, Any]
@@ -78,3 +79,47 @@ def time_ratio(
     """The ratio of the seconds of two sides; `share` extrapolates those of the slow one."""
     pairs = zip(slow, fast, strict=True)
     return ratio_of(what, [share * one["seconds"] / other["seconds"] for one, other in pairs])
+
+
+def record_tables(record: Record) -> tuple[Table, Table]:
+    """The sides with their speed and memory, and the ratios."""
+    sides = Table(
+        _title(record),
+        tuple(Column(title, title) for title in ("Side", "Images/s", "Seconds", "Peak memory")),
+        tuple(
+            (
+                side["side"],
+                f"{side['images_per_second']:,.1f}",
+                f"{side['images'] / side['images_per_second']:.3f} "
+                f"({min(side['seconds']):.3f} to {max(side['seconds']):.3f})",
+                f"{side['peak_memory'] / 2**20:,.0f} MiB",
+            )
+            for side in record["sides"]
+        ),
+    )
+    ratios = Table(
+        "Ratios",
+        (Column("Ratio", "ratio"), Column("Median", "median"), Column("Range", "range")),
+        tuple(
+            (ratio["what"], f"{ratio['median']:.2f}", f"{ratio['low']:.2f} to {ratio['high']:.2f}")
+            for ratio in record["ratios"]
+        ),
+        tuple(record["facts"]),
+    )
+    return sides, ratios
+
+
+def record_text(record: Record) -> str:
+    return "\n".join(plain_text(table) for table in record_tables(record))
+
+
+def _title(record: Record) -> str:
+    options = record["options"]
+    if "encoder" in options:
+        return f"{record['part']}: {options['encoder']}"
+    if "heads" in options:
+        tasks = f"{options['tasks']:,} {options['way']}-way {options['shot']}-shot tasks"
+        return f"{record['part']}: {tasks}, {options['dim']} dimensions"
+    model = options.get("run") or options["backbone"]
+    size = f", {options['size']} px" if options["size"] else ""
+    return f"{record['part']}: {model} on {options['data']}{size}"

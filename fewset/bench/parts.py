@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,12 @@ import numpy as np
 from fewset.bench.measuring import Measuring, Record, measure_sides, median_of, ratio_of, time_ratio
 from fewset.bench.photo_sides import Fit, Rows
 from fewset.bench.sides import EmbeddedSplit, Import, Input, Published, Training
-from fewset.bench.table_sides import PlainTable, TableScoring
 from fewset.bench.workers import Repetition, Side
 from fewset.compute.devices import pick_device
 from fewset.core.errors import UserError
 from fewset.core.extras import imports
 from fewset.encoders import DEFAULT
 
-TABLES = (64, 640)  # dimensions of the ConvNet and of ResNet-12
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
 
 
@@ -49,13 +46,11 @@ def bench_evaluate(
     query: int = 15,
     tasks: int = 10_000,
     published_tasks: int = 10,
-    plain_tasks: int = 500,
 ) -> Record:
     """Score tasks by this engine and in the published way, with the same weights, on the same tasks.
 
     The published way is measured on `published_tasks` in each repetition and extrapolated to all `tasks`.
-    The model is that of a `run`, where one is given. On tables of embeddings `fewset.evaluate` is compared
-    with a plain loop over tasks, measured on `plain_tasks` in each repetition, with one thread.
+    The model is that of a `run`, if one is given.
     """
     repetitions = setup.repetitions
     measured = (repetitions + 1) * published_tasks
@@ -75,7 +70,7 @@ def bench_evaluate(
     )
     share = tasks / published_tasks
     record["part"] = "evaluate"
-    record["options"] = {**options, "published_tasks": published_tasks, "plain_tasks": plain_tasks}
+    record["options"] = {**options, "published_tasks": published_tasks}
     record["ratios"] = [
         time_ratio(f"published way / this engine, {tasks:,} tasks", published, engine, share),
         ratio_of(
@@ -100,29 +95,6 @@ def bench_evaluate(
         f"both scored {agreement['tasks']} tasks alike: {agreement['different']} accuracies differ, by one "
         "query at most",
     ]
-    tables = _bench_tables(setup, tasks, plain_tasks, way=way, shot=shot, query=query)
-    for key in ("sides", "ratios", "facts"):
-        record[key] += tables[key]
-    return record
-
-
-def _bench_tables(setup: Measuring, tasks: int, plain_tasks: int, **sizes: int) -> Record:
-    """`fewset.evaluate` on tables of embeddings against a plain loop over tasks, one thread each."""
-    sides: dict[str, Side] = {}
-    for dim in TABLES:
-        sides[f"fewset.evaluate, {dim} dimensions"] = Side(TableScoring, {"dim": dim, "each": tasks, **sizes})
-        plain = {"dim": dim, "each": plain_tasks, **sizes}
-        sides[f"plain loop over tasks, {dim} dimensions"] = Side(PlainTable, plain, tuned=False)
-    measured, record = measure_sides(setup, sides, threads=1)
-    record["ratios"], record["facts"] = [], []
-    for dim, ours, theirs in zip(TABLES, measured[::2], measured[1::2], strict=True):
-        what = f"plain loop over tasks / fewset.evaluate, {dim} dimensions, one thread"
-        record["ratios"].append(time_ratio(what, theirs, ours, tasks / plain_tasks))
-        means = [fmean(one[0]["accuracies"]) for one in (ours, theirs)]
-        record["facts"].append(
-            f"{tasks:,} tasks on a table of {dim} dimensions take {median_of(ours):.2f} s with one thread "
-            f"(accuracy {100 * means[0]:.1f} %; {100 * means[1]:.1f} % in {plain_tasks} of the plain loop)"
-        )
     return record
 
 
@@ -233,22 +205,15 @@ def _row_difference(measured: dict[str, list[Repetition]]) -> float:
 def _agreement(
     engine: Sequence[Repetition], published: Sequence[Repetition], queries: int
 ) -> dict[str, float]:
-    """Both sides scored the same tasks: a query that rounding turns is all that may differ in a task."""
-    differences = [
-        abs(accuracy - engine[0]["accuracies"][one["first"] + place])
-        for one in published
-        for place, accuracy in enumerate(one["accuracies"])
-    ]
-    largest = max(differences)
+    """How far the accuracies of the same tasks differ; rounding may change one query of a task."""
+    ours = np.array(engine[0]["accuracies"])
+    differences = np.concatenate(
+        [np.abs(one["accuracies"] - ours[one["first"] :][: len(one["accuracies"])]) for one in published]
+    )
+    largest = float(differences.max())
     if largest > 1.01 / queries:
-        raise RuntimeError(
-            f"the two sides disagree on the accuracy of a task by {largest}: a defect, report it"
-        )
-    return {
-        "tasks": len(differences),
-        "different": sum(difference > 1e-6 for difference in differences),
-        "largest": largest,
-    }
+        raise RuntimeError(f"the two sides disagree on a task's accuracy by {largest}: a defect, report it")
+    return {"tasks": len(differences), "different": int((differences > 1e-6).sum()), "largest": largest}
 
 
 PARTS: dict[str, Callable[..., Record]] = {

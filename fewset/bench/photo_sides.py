@@ -7,23 +7,60 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from fewset.bench.plain_encoder import plain_encoder
 from fewset.bench.workers import Repetition
 from fewset.classify.classifier import FewShotClassifier
 from fewset.compute.devices import pick_device
 from fewset.data.images.decoding import decode_photo, encode
 from fewset.encoders import DEFAULT
-from fewset.encoders.efficientnet_lite import load_efficientnet_lite
+from fewset.encoders.efficientnet_lite import (
+    EPSILON,
+    layer_state,
+    load_efficientnet_lite,
+    published_state,
+)
+from fewset.encoders.efficientnet_lite_network import SameConvolution
 from fewset.encoders.network import NetworkEncoder
 
 SEED = 0
 _CLASSES = 5
 _CELLS = (15, 20)  # patches of one colour, down and across
+
+
+class _Normalised(nn.Module):
+    """A convolution and the normalisation after it; the names are those of `layer_state`."""
+
+    def __init__(self, conv: SameConvolution) -> None:
+        super().__init__()
+        conv.bias = None
+        self.conv, self.norm = conv, nn.BatchNorm2d(conv.out_channels, eps=EPSILON)
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
+        normalised: Tensor = self.norm(self.conv(images))
+        return normalised
+
+
+def plain_encoder(name: str, device: torch.device, folded: bool = False) -> NetworkEncoder:
+    """An EfficientNet-Lite as published code has it: NCHW, a convolution and then its normalisation.
+
+    With `folded` the normalisation stays folded into the convolution.
+    """
+    encoder = load_efficientnet_lite(name, device, "torch")
+    network: Any = encoder.network
+    if not folded:
+        for place, layer in list(network.named_modules()):
+            if isinstance(layer, SameConvolution):
+                network.set_submodule(place, _Normalised(layer))
+        network.load_state_dict(layer_state(published_state(name)))
+    network.eval().requires_grad_(False).to(device, memory_format=torch.contiguous_format)
+    return replace(encoder, network=lambda images: network(images.contiguous()))
+
 
 ENGINES: dict[str, Callable[[torch.device], NetworkEncoder]] = {
     "default": lambda device: load_efficientnet_lite(DEFAULT, device),

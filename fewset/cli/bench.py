@@ -30,9 +30,8 @@ def _measure(
 
     The measuring processes tune themselves and load the plugins; this process does neither.
     """
-    from fewset.bench.measuring import Measuring
+    from fewset.bench.measuring import Measuring, record_text
     from fewset.bench.parts import PARTS, ModelMeasuring
-    from fewset.bench.records import record_text
     from fewset.io.files import write_json
 
     kind = ModelMeasuring if model else Measuring
@@ -76,20 +75,14 @@ def evaluate(
     published_tasks: Annotated[
         int, counted("Tasks in a repetition of the published code; it is extrapolated.")
     ] = 10,
-    plain_tasks: Annotated[
-        int, counted("Tasks in a repetition of the plain loop on embeddings; likewise.")
-    ] = 500,
     **shared: Any,
 ) -> None:
     """Embedding each image once, against re-embedding the images of each task as published code does.
 
-    And `fewset.evaluate` on tables of 64 and 640 dimensions, against a plain loop over tasks.
-
     Example: `fewset bench evaluate --data miniimagenet --out results/performance/evaluate.json`
     """
-    own = {"split": split, "run": run, "way": way, "shot": shot, "query": query, "tasks": tasks}
-    counted = {"published_tasks": published_tasks, "plain_tasks": plain_tasks}
-    _measure("evaluate", {**own, **counted}, **shared)
+    sizes = {"way": way, "shot": shot, "query": query, "tasks": tasks, "published_tasks": published_tasks}
+    _measure("evaluate", {"split": split, "run": run, **sizes}, **shared)
 
 
 @commands.command()

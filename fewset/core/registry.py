@@ -66,7 +66,7 @@ class Registry(Mapping[str, Member]):
         if self._loaded:
             return
         with _LOCK:  # other threads wait until all members are there
-            if self._loaded or self._loading:  # loading: a member looks up others while it is imported
+            if self._loading or self._loaded:  # loading: a member looks up others while it is imported
                 return
             self._loading = True
             try:

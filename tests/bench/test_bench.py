@@ -44,12 +44,11 @@ def bench(part: str, out: Path, *options: str) -> dict:
 
 @pytest.mark.slow
 def test_scoring_and_input(tiny_set: ImageSet, tmp_path: Path) -> None:
-    counts = ("--tasks", "17", "--published-tasks", "3", "--plain-tasks", "2")
+    counts = ("--tasks", "17", "--published-tasks", "3")
     sizes = ("--way", "3", "--query", "5", *counts, *TINY)
     records = tmp_path / "performance"
     record = bench("evaluate", records / "evaluate.json", *sizes)
-    embedded, tables = len(tiny_set.select("test").rows), [17 * 3 * 6, 2 * 3 * 6]
-    assert [side["images"] for side in record["sides"]] == [embedded, 3 * 3 * 6, *tables, *tables]
+    assert [side["images"] for side in record["sides"]] == [len(tiny_set.select("test").rows), 3 * 3 * 6]
     assert record["agreement"]["tasks"] == 6
     record = bench("data", records / "data.json", "--images", "5", "--batch", "7", *TINY)
     assert [side["images"] for side in record["sides"]] == [7, 7, 5]
@@ -77,6 +76,7 @@ def test_photos_to_a_classifier(tmp_path: Path) -> None:
     ] * 2  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_user_error_of_a_worker_is_the_users() -> None:
     side = Side(Input, INPUT | {"data": "no such set"})
     with Worker(side) as worker, pytest.raises(UserError, match="no such set"):
@@ -93,6 +93,7 @@ class Mine(Conv4):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny_set")
 def test_a_worker_loads_plugins(tmp_path: Path) -> None:
     plugin = tmp_path / "mine.py"

@@ -1,5 +1,6 @@
 """Each benchmark runs from its command line; the kept pages are what the kept records give."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from benchmarks.__main__ import app
 from benchmarks.classifier.measurement import read_measurement
 from benchmarks.classifier.page import measured_page
 from benchmarks.performance import performance_page
-from fewset.models.heads import HEADS
 from tests.helpers.embedded_sets import write_many_classes
 
 ROOT = Path(__file__).parents[2]
@@ -59,24 +59,10 @@ def test_background(tmp_path: Path, tiny: list[object]) -> None:
     write_many_classes(tmp_path / "photos" / "test", 7, 8)
     out = run("background", "folder", tmp_path / "photos", "-o", tmp_path / "gain.json", *tiny)
     assert "5-way 1-shot" in out
-    assert (tmp_path / "gain.json").exists()
-
-
-def test_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = {"sides": [], "ratios": [], "facts": [], "part": "methods"}
-    record["options"] = {"heads": list(HEADS), "tasks": 3, "way": 5, "shot": 1, "dim": 7}
-    given: dict[str, object] = {}
-    monkeypatch.setattr("benchmarks.methods.measure_methods", lambda _, **own: given.update(own) or record)
-    run("methods", "--dim", 7, "--head", "ridge", "--out", tmp_path / "methods.json")
-    assert (given["dim"], given["heads"]) == (7, ("ridge",))
-    assert (tmp_path / "methods.json").exists()
-
-
-def test_performance(tmp_path: Path) -> None:
-    run("performance", RESULTS / "performance", "--page", tmp_path / "page.md")
-    assert (tmp_path / "page.md").read_text(encoding="utf-8") == (DOCS / "performance.md").read_text(
-        encoding="utf-8"
-    )
+    record = json.loads((tmp_path / "gain.json").read_text())
+    cells = [(cell["way"], cell["shot"], cell["tasks"]) for cell in record["cells"]]
+    assert cells == [(5, 1, 3), (5, 5, 3), (7, 1, 3), (7, 5, 3)]
+    assert (record["background"]["classes"], record["tested"]["split"]) == (20, "test")
 
 
 def test_the_kept_pages_are_what_the_records_give() -> None:

@@ -24,6 +24,7 @@ from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
 
 
+@pytest.mark.slow
 def test_scikit_learns_own_checks() -> None:
     """All of them, in a process without the tests' type checks: one gives `__init__` values of any type."""
     program = (

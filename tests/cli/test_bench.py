@@ -14,7 +14,7 @@ KEPT = Path(__file__).parents[2] / "results" / "performance"
 OWN = {
     "evaluate": {
         "split": "val", "run": "omniglot-feat-1shot", "way": 3, "shot": 2, "query": 7, "tasks": 19,
-        "published_tasks": 5, "plain_tasks": 3,
+        "published_tasks": 5,
     },
     "train": {"batch": 11, "steps": 2},
     "data": {"batch": 11, "steps": 2, "images": 13},

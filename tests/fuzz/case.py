@@ -11,8 +11,6 @@ from tests.helpers.damage import Spared
 
 FUZZED = "home/sets/fuzzed", "home/features/fuzzed"
 """Where `fewset data import … --name fuzzed` may write."""
-GENERATED = "home/sets/strokes", "home/sets/families"
-"""The sets that whatever names them first makes."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +24,16 @@ class Ending:
 
 @dataclass(frozen=True)
 class Case:
-    """A command on an input that lies in `room.work`, or another act that ends like a command.
+    """A command on an input that lies in `room.work`.
 
     :param owns: places of the room beside `work` where it may write.
-    :param only_refusal: the input must not be accepted, because it is not what its digest says.
+    :param must_reject: the input must not be accepted, because it does not match its digest.
+    :param act: runs the command, where it needs something around it.
     """
 
     words: tuple[str, ...]
     owns: tuple[str, ...] = ()
-    only_refusal: bool = False
+    must_reject: bool = False
     act: Callable[[], Ending] | None = None
 
 
@@ -52,19 +51,23 @@ def reader(name: str) -> Callable[[Reader], Reader]:
     return decorate
 
 
-def load_readers() -> dict[str, Reader]:
+def load_readers() -> list[str]:
     import tests.fuzz.readers
 
     for module in iter_modules(tests.fuzz.readers.__path__):
         import_module(f"tests.fuzz.readers.{module.name}")
-    return dict(sorted(READERS.items()))
+    return sorted(READERS)
 
 
-def draw(room: Room, name: str, seed: int, number: int) -> Case:
-    """The case of that number: it depends on these three alone. Of numbers below 0 nothing is damaged."""
-    kind = Spared if number < 0 else Random
-    return READERS[name](room, kind(f"{seed} {name} {number}"))
+def draw(room: Room, name: str, seed: int, index: int) -> Case:
+    """The case depends on these three alone. Below index 0 nothing is damaged."""
+    kind = Spared if index < 0 else Random
+    return READERS[name](room, kind(f"{seed} {name} {index}"))
 
 
-def command(*words: object, **options: object) -> Case:
-    return Case(tuple(map(str, words)), **options)  # type: ignore[arg-type]
+def command(*words: object, owns: tuple[str, ...] = (), must_reject: bool = False) -> Case:
+    return Case(tuple(map(str, words)), owns, must_reject)
+
+
+def data_import(kind: str, source: object, *words: object) -> Case:
+    return command("data", "import", kind, source, "--name", "fuzzed", *words, owns=FUZZED)

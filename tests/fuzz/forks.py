@@ -15,7 +15,7 @@ class KilledError(Exception):
 
 
 def load_everything() -> None:
-    """Import what the commands need, and compute nothing: a process that has not computed can be forked."""
+    """Import the modules of the commands, but compute nothing: a process that has computed cannot fork."""
     from fewset.cli.app import app
     from fewset.training import loop
 
@@ -33,7 +33,7 @@ def load_everything() -> None:
 
 
 def start(words: Sequence[str], place: Path, log: str = "log") -> int:
-    """Begin a command in a directory; what it says goes to the file `log` there. Returns the process."""
+    """Begin a command in a directory; its output goes to the file `log` there. Returns the process."""
     process = os.fork()
     if process == 0:
         os._exit(_child(words, place, log))
@@ -49,7 +49,7 @@ def exit_code(process: int) -> int:
 
 
 def run(words: Sequence[str], place: Path, seconds: float | None = None) -> float:
-    """Run a command in a process of its own; kill it after so many seconds. Returns how long it took."""
+    """Run a command in its own process; kill it after some seconds, if given. Returns how long it took."""
     begin = time.monotonic()
     process = start(words, place)
     if seconds is not None:

@@ -1,8 +1,8 @@
 """SIGKILL at random moments: the command given again makes the same files, and leaves nothing else behind.
 
-Each job is done once undisturbed. Then it is begun again elsewhere, killed at a moment drawn from the seed,
-sometimes killed again while it goes on, and at last let to its end. Files are then compared to the byte, but
-for the times that they record.
+Each job runs once undisturbed. Then it starts again elsewhere, is killed at a moment drawn from the seed,
+sometimes again while it resumes, and at last runs to its end. Its files must be the same to the byte, but for
+the times that they record.
 """
 
 import json
@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -28,7 +28,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """A command, given in a directory that `prepare` fills; given again, it goes on or starts anew."""
+    """A command for a directory that `prepare` fills; given again, it resumes or starts again."""
 
     words: tuple[str, ...]
     makes: str
@@ -47,7 +47,7 @@ JOBS = {
 
 
 def prepare(place: Path) -> None:
-    """Fill a directory with what the jobs read."""
+    """Fill a directory with the files that the jobs read."""
     from fewset.experiments.recipes import recipe_text
     from fewset.experiments.train_run import execute
     from tests.helpers.tiny_set import make_tiny_set
@@ -71,7 +71,7 @@ def prepare(place: Path) -> None:
 
 
 def kill_and_compare(name: str, place: Path, folder: Path, kills: int, rng: Random) -> Iterator[list[float]]:
-    """Do a job with so many kills in all, at most three in one go; yields the moments of each go's kills."""
+    """Run a job with this many kills in all, at most three a run; yields the moments of each run's kills."""
     job, at_work = JOBS[name], folder / "at work"  # always the same: paths are recorded
     shutil.copytree(place, at_work)
     seconds = run(job.words, at_work)
@@ -88,7 +88,7 @@ def kill_and_compare(name: str, place: Path, folder: Path, kills: int, rng: Rand
                 moments.append(round(moment, 3))
                 if len(moments) == min(3, kills) or rng.random() < 0.5:
                     break
-            else:  # it was done sooner
+            else:  # it ended before
                 shutil.rmtree(at_work)
                 shutil.copytree(place, at_work)
                 moments = []
@@ -102,7 +102,7 @@ def kill_and_compare(name: str, place: Path, folder: Path, kills: int, rng: Rand
 
 
 def left_over(place: Path) -> list[str]:
-    """Files that a killed process made for itself alone."""
+    """Temporary files of a killed process."""
     names = re.compile(r"\.(partial|old|tmp|journal)$")
     return sorted(str(path.relative_to(place)) for path in place.rglob("*") if names.search(path.name))
 
@@ -122,35 +122,28 @@ def tree_of(path: Path) -> Tree:
 
 
 def _content(file: Path) -> Any:
-    readers: dict[str, Callable[[Path], Any]] = {
-        ".json": lambda file: _timeless(json.loads(file.read_text())),
-        ".jsonl": lambda file: [_timeless(json.loads(line)) for line in file.read_text().splitlines()],
-        ".pt": _checkpoint,
-    }
-    return readers.get(file.suffix, Path.read_bytes)(file)
+    if file.suffix == ".json":
+        return _plain(json.loads(file.read_text()))
+    if file.suffix == ".jsonl":
+        return [_plain(json.loads(line)) for line in file.read_text().splitlines()]
+    if file.suffix == ".pt":
+        import torch
+
+        return _plain(torch.load(file, weights_only=True))
+    return file.read_bytes()
 
 
-def _timeless(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """The value without times, and with tensors as bytes, so that equal values compare as equal."""
+    if hasattr(value, "numpy"):
+        return value.dtype, value.shape, value.numpy().tobytes()
     if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key not in _TIMES}
-    return [_timeless(item) for item in value] if isinstance(value, list) else value
-
-
-def _checkpoint(file: Path) -> Any:
-    import torch
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value.dtype, value.shape, value.numpy().tobytes()
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items() if key not in _TIMES}
-        return [plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-    return plain(torch.load(file, weights_only=True))
+        return {key: _plain(item) for key, item in value.items() if key not in _TIMES}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def kill_jobs(place: Path, folder: Path, kills: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """So many kills over all jobs, shared evenly: how many there were of each, and what was wrong."""
+    """Kills spread evenly over all jobs: how many there were of each, and the defects."""
     load_everything()
     done: Counter[str] = Counter()
     wrong: list[str] = []

@@ -1,4 +1,4 @@
-"""Two processes at once in one place: each command ends right, or refuses in one line."""
+"""Two processes at once in one place: each command ends right, or with one line."""
 
 import shutil
 import time
@@ -16,13 +16,13 @@ RACES: dict[str, Race] = {}
 
 
 def race(function: Race) -> Race:
-    """Decorator: a function of a directory as `kills.prepare` fills it, and of what the jobs make there."""
+    """Decorator: a function of a directory that `kills.prepare` has filled, and of the jobs' files."""
     RACES[function.__name__] = function
     return function
 
 
 def run_races(place: Path, folder: Path) -> list[str]:
-    """All races, each in a copy of a prepared directory: what was wrong."""
+    """Run all races, each in a copy of a prepared directory. Returns the defects."""
     load_everything()
     from fewset.data.images import strokes
 

@@ -1,4 +1,4 @@
-"""Where an input is read: a directory with sets, runs and photos beside it that no input may change.
+"""The directory where commands read an input, beside sets, runs and photos that no input may change.
 
 ::
 
@@ -19,8 +19,9 @@ import numpy as np
 
 from tests.helpers.photos import PLUGIN, write_photos
 
-WATCHED_ELSEWHERE = "HOME", "TMPDIR"
 Snapshot = dict[str, tuple[int, ...]]
+GENERATED = "home/sets/strokes", "home/sets/families"
+"""The sets that the first command to name them makes."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,28 @@ class Room:
         """Makes the encoder "tiny" known."""
         return self.root / "photos" / "tiny_encoder.py"
 
+    @property
+    def labelled(self) -> Path:
+        return self.root / "photos" / "labelled"
+
+    @property
+    def tiny(self) -> tuple[object, ...]:
+        """The options that choose the encoder "tiny"."""
+        return "--encoder", "tiny", "--plugin", self.plugin
+
+    @property
+    def caches(self) -> Path:
+        """Where libraries may keep caches of their own, beside the room."""
+        return self.root.with_name(f"{self.root.name}-caches")
+
+    @property
+    def log(self) -> Path:
+        return self.root.with_name(f"{self.root.name}.log")
+
+    def copy(self, place: Path) -> Path:
+        """A copy of a part of the room, to be damaged."""
+        return Path(shutil.copytree(place, self.work / place.name))
+
     def enter(self) -> None:
         """From now on this process works here."""
         for name, place in (("FEWSET_HOME", "home"), ("HOME", "user"), ("TMPDIR", "user")):
@@ -64,21 +87,27 @@ class Room:
             else:
                 path.unlink()
 
-    def snapshot(self, owned: Iterable[str] = ()) -> Snapshot:
-        """Everything beside `work`: of a file its number, size and time of change, which cannot be set."""
-        left_out = {self.work, *(self.root / place for place in owned)}
+    def snapshot(self, owned: Iterable[str]) -> Snapshot:
+        """Everything beside `work`: of a file its inode, size and time of change, which cannot be set."""
+        left_out = {str(self.root / place) for place in ("work", *owned, *GENERATED)}
         found: Snapshot = {}
         for folder, folders, files in os.walk(self.root):
-            folders[:] = [name for name in folders if Path(folder, name) not in left_out]
-            found |= {str(Path(folder, name)): () for name in folders}
+            folders[:] = [name for name in folders if f"{folder}/{name}" not in left_out]
+            found |= {f"{folder}/{name}": () for name in folders}
             for name in files:
-                status = os.lstat(os.path.join(folder, name))  # noqa: PTH118, many times for each input
+                status = os.lstat(f"{folder}/{name}")
                 found[f"{folder}/{name}"] = status.st_ino, status.st_size, status.st_ctime_ns
         return found
+
+    def partial_files(self) -> set[str]:
+        """Files under the names that they have while they are written."""
+        return set(map(str, self.work.rglob("*.partial")))
 
 
 def build_room(root: Path) -> Room:
     """Make the sets, runs and photos; takes some seconds."""
+    from fewset.classify.classifier import FewShotClassifier
+    from fewset.experiments.plugins import load_plugin
     from fewset.experiments.train_run import execute
     from tests.helpers.features import make_table
     from tests.helpers.results import per_task, write_run
@@ -96,21 +125,8 @@ def build_room(root: Path) -> Room:
     execute(recipe(FEATURES, epochs=1), "train", room.runs / "features")
     write_run(room.runs, "proto")
     write_run(room.runs, "adapted", per_task(1), per_task(2), method="FEAT")
-    write_photos(room.root / "photos" / "labelled", shots=3)
+    write_photos(room.labelled, shots=3)
     room.plugin.write_text(PLUGIN)
-    _fit(room)
-    return room
-
-
-def copy_room(room: Room, root: Path) -> Room:
-    """Another room with the same content."""
-    shutil.copytree(room.root, root, symlinks=True)
-    return Room(root.resolve())
-
-
-def _fit(room: Room) -> None:
-    from fewset.classify.classifier import FewShotClassifier
-    from fewset.experiments.plugins import load_plugin
-
     load_plugin(room.plugin)
-    FewShotClassifier("tiny").fit(room.root / "photos" / "labelled").save(room.classifier)
+    FewShotClassifier("tiny").fit(room.labelled).save(room.classifier)
+    return room

@@ -1,4 +1,4 @@
-"""A real browser, and `fewset serve` as a user starts it, for tests of the page."""
+"""A real browser, npm, and `fewset serve` as a user starts it, for tests of the pages."""
 
 import json
 import os
@@ -18,11 +18,9 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.helpers.npm import run_npm
-
 ROOT = Path(__file__).parents[2]
 WAIT = 120_000  # milliseconds, for a machine that is busy with other things
-AXE = "axe-core@4.14.0"
+AXE, RUNTIME = "axe-core@4.14.0", "onnxruntime-web@1.30.0"
 # Without the flags about networking Chromium asks hosts of its maker at every start.
 FLAGS = [
     "--no-sandbox",
@@ -84,6 +82,42 @@ def served(*words: str, files: int | None = None, home: Path | None = None) -> I
             complaints.seek(0)
             said = complaints.read()
             assert "Traceback" not in said, said
+
+
+@contextmanager
+def served_folder(folder: Path) -> Iterator[str]:
+    """A folder as a user would serve it, by Python's own server; its address."""
+    words = ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(folder)]
+    process = subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield re.findall(r"http://\S+/", process.stdout.readline())[0]
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def run_npm(*words: str, folder: Path) -> str:
+    """What npm prints in a folder; the test is skipped where there is no npm, or no registry for it."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("there is no npm; install it: apt-get install npm")
+    try:
+        run = subprocess.run(
+            [npm, *words], cwd=folder, capture_output=True, text=True, timeout=120, check=True
+        )
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        pytest.skip(f"`npm {words[0]}` failed; set up its registry: {error.stderr!r}")
+    return run.stdout
+
+
+def installed_runtime(folder: Path) -> Path:
+    """The directory with the files of onnxruntime-web, which npm installs into a folder."""
+    options = ("--ignore-scripts", "--no-audit", "--no-fund")
+    run_npm("install", *options, RUNTIME, "--prefix", ".", folder=folder)
+    return folder / "node_modules" / "onnxruntime-web" / "dist"
 
 
 def axe_script(folder: Path) -> str:

@@ -1,13 +1,12 @@
 """Damage, drawn from a seed: to bytes, to plain values, to names and numbers."""
 
 import json
+import re
 import struct
-from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-_HUGE = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1]
-_WORDS = "<B", "<H", ">H", "<I", ">I", "<Q", ">Q"
+_LARGE = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1]
 
 
 class Spared(Random):
@@ -22,8 +21,37 @@ def damaged(data: bytes, rng: Random, most: int = 4) -> bytes:
     if isinstance(rng, Spared):
         return data
     for _ in range(rng.randint(1, most)):
-        data = rng.choice(_CHANGES)(data, rng)
+        data = _damaged_once(data, rng)
     return data
+
+
+def _damaged_once(data: bytes, rng: Random) -> bytes:
+    place = _place(data, rng)
+    end = min(len(data), place + rng.choice((1, 4, 16, 256, len(data))))
+    before, piece, after = data[:place], data[place:end], data[end:]
+    junk = rng.randbytes(rng.choice((1, 2, 4, 16, 64)))
+    word = rng.choice(("<B", "<H", ">H", "<I", ">I", "<Q", ">Q"))  # a length, a size or an offset
+    number = struct.pack(word, rng.choice(_LARGE) % 256 ** struct.calcsize(word))
+    target = _place(data, rng)
+    changes = [
+        lambda: flipped(data, rng),
+        lambda: flipped(before + flipped(piece, rng) + after, rng),
+        lambda: before + junk + data[place + len(junk) :],
+        lambda: before + number + data[place + len(number) :],
+        lambda: before + number + data[place + len(number) :],
+        lambda: data[: rng.randrange(len(data) + 1)],
+        lambda: before + after,
+        lambda: before + piece * rng.choice((2, 2, 3, 51)) + after,
+        lambda: data[:target] + piece + data[target + len(piece) :],
+        lambda: before + bytes(len(piece)) + after,
+        lambda: before + junk + piece + after,
+    ]
+    return rng.choice(changes)()
+
+
+def _place(data: bytes, rng: Random) -> int:
+    """Half of all places are among the first 256."""
+    return rng.randrange(max(1, min(len(data), 256) if rng.random() < 0.5 else len(data)))
 
 
 def flipped(data: bytes, rng: Random) -> bytes:
@@ -33,73 +61,6 @@ def flipped(data: bytes, rng: Random) -> bytes:
     changed = bytearray(data)
     changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     return bytes(changed)
-
-
-def _flip(data: bytes, rng: Random) -> bytes:
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        if changed:
-            changed[_place(data, rng)] ^= 1 << rng.randrange(8)
-    return bytes(changed)
-
-
-def _overwrite(data: bytes, rng: Random) -> bytes:
-    place = _place(data, rng)
-    junk = rng.randbytes(rng.choice((1, 2, 4, 16)))
-    return data[:place] + junk + data[place + len(junk) :]
-
-
-def _huge(data: bytes, rng: Random) -> bytes:
-    """A length, a size or an offset that may be read there becomes large, zero or negative."""
-    kind, place = rng.choice(_WORDS), _place(data, rng)
-    number = struct.pack(kind, rng.choice(_HUGE) % 256 ** struct.calcsize(kind))
-    return data[:place] + number + data[place + len(number) :]
-
-
-def _truncate(data: bytes, rng: Random) -> bytes:
-    return data[: rng.randrange(len(data) + 1)]
-
-
-def _delete(data: bytes, rng: Random) -> bytes:
-    first, last = _piece(data, rng)
-    return data[:first] + data[last:]
-
-
-def _duplicate(data: bytes, rng: Random) -> bytes:
-    first, last = _piece(data, rng)
-    return data[:last] + data[first:last] * rng.choice((1, 1, 2, 50)) + data[last:]
-
-
-def _splice(data: bytes, rng: Random) -> bytes:
-    """A piece is copied over another place."""
-    first, last = _piece(data, rng)
-    place = _place(data, rng)
-    return data[:place] + data[first:last] + data[place + last - first :]
-
-
-def _zero(data: bytes, rng: Random) -> bytes:
-    first, last = _piece(data, rng)
-    return data[:first] + bytes(last - first) + data[last:]
-
-
-def _insert(data: bytes, rng: Random) -> bytes:
-    place = _place(data, rng)
-    return data[:place] + rng.randbytes(rng.choice((1, 3, 64))) + data[place:]
-
-
-_CHANGES: Sequence[Callable[[bytes, Random], bytes]] = (
-    _flip, _flip, _overwrite, _huge, _huge, _truncate, _delete, _duplicate, _splice, _zero, _insert,
-)  # fmt: skip
-
-
-def _place(data: bytes, rng: Random) -> int:
-    """Half of all places are among the first 256."""
-    return rng.randrange(max(1, min(len(data), 256) if rng.random() < 0.5 else len(data)))
-
-
-def _piece(data: bytes, rng: Random) -> tuple[int, int]:
-    first = _place(data, rng)
-    return first, min(len(data), first + rng.choice((1, 4, 16, 256, len(data))))
 
 
 # Names and numbers
@@ -121,7 +82,7 @@ _NUMBERS = [
 
 
 def odd_text(rng: Random) -> str:
-    """A name or word as nobody chooses it."""
+    """A name or word that no user would choose."""
     if rng.random() < 0.7:
         return rng.choice(_TEXTS)
     return "".join(rng.choice(_LETTERS) for _ in range(rng.choice((1, 2, 5, 40))))
@@ -132,7 +93,7 @@ def odd_number(rng: Random) -> int | float:
 
 
 def odd_words(rng: Random) -> str:
-    """What may stand for a number or a name on a command line; surrogates are the bytes of a file's name."""
+    """A number or a name on a command line; surrogates are the bytes of a file's name."""
     text = str(odd_number(rng)) if rng.random() < 0.5 else odd_text(rng)
     return text.encode("utf-8", "surrogateescape" if "\udcff" in text else "replace").decode(
         "utf-8", "surrogateescape"
@@ -143,27 +104,22 @@ def odd_words(rng: Random) -> str:
 
 
 def odd_value(rng: Random) -> Any:
-    """Any value; now and then one that nests very deeply."""
+    """Any value; now and then the mark of a list or table that nests very deeply, as text only can."""
     kind = rng.randrange(12)
     if kind < 3:
         return odd_text(rng)
     if kind < 6:
         return odd_number(rng)
     if kind == 6:
-        return nested(rng.choice((3, 40, 900, 60_000)), rng)
+        return f"nest {rng.choice((3, 40, 900, 60_000))} {rng.choice(('list', 'table'))}"
     small = [None, True, False, [], {}, [[]], [None], {"": None}, [1, "a"], {"a": [1]}, [[1, 2], [3]]]
     return rng.choice(small)
 
 
-class nested:  # noqa: N801, written like the lists and dictionaries that it stands for
-    """A list in a list in a list, so deep that Python cannot hold it: it is written as text only."""
-
-    def __init__(self, depth: int, rng: Random) -> None:
-        self.depth, self.mapping = depth, rng.random() < 0.5
-
-    def text(self) -> str:
-        start, end = ('{"a":', "}") if self.mapping else ("[", "]")
-        return start * self.depth + "1" + end * self.depth
+def _nest(mark: re.Match[str]) -> str:
+    depth = int(mark[1])
+    start, end = ("[", "]") if mark[2] == "list" else ('{"a":', "}")
+    return start * depth + "1" + end * depth
 
 
 def altered(value: Any, rng: Random, most: int = 3) -> Any:
@@ -177,44 +133,33 @@ def altered(value: Any, rng: Random, most: int = 3) -> Any:
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value within a value, its own first; of long lists the first twenty."""
-    found = [path]
     if isinstance(value, dict):
-        for key, item in value.items():
-            found += _places(item, (*path, key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value[:20]):
-            found += _places(item, (*path, number))
-    return found
+        items = list(value.items())
+    else:
+        items = list(enumerate(value[:20])) if isinstance(value, list) else []
+    return [path, *(place for key, item in items for place in _places(item, (*path, key)))]
 
 
 def _altered_at(value: Any, path: tuple[Any, ...], rng: Random) -> Any:
     if not path:
         return _changed(value, rng)
     first, *rest = path
-    if isinstance(value, dict):
-        table = dict(value)
-        action = rng.randrange(6) if not rest else 5
-        if action == 0:
-            del table[first]
-        elif action == 1:
-            table[odd_text(rng)] = table.pop(first)
-        else:
-            table[first] = _altered_at(table[first], tuple(rest), rng)
-        return table
-    items = list(value)
+    holder = dict(value) if isinstance(value, dict) else list(value)
     action = rng.randrange(6) if not rest else 5
     if action == 0:
-        del items[first]
+        del holder[first]
+    elif action == 1 and isinstance(holder, dict):
+        holder[odd_text(rng)] = holder.pop(first)
     elif action == 1:
-        items += [items[first]] * rng.choice((1, 2, 300))
+        holder += [holder[first]] * rng.choice((1, 2, 300))
     else:
-        items[first] = _altered_at(items[first], tuple(rest), rng)
-    return items
+        holder[first] = _altered_at(holder[first], tuple(rest), rng)
+    return holder
 
 
 def _changed(value: Any, rng: Random) -> Any:
     """Another value, often of the same type."""
-    if rng.random() < 0.4:
+    if rng.random() < 0.4 or value is None:
         return odd_value(rng)
     if isinstance(value, bool):
         return not value
@@ -228,15 +173,15 @@ def _changed(value: Any, rng: Random) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """JSON with what its standard does not have, too: NaN, infinity, lone surrogates, any depth."""
-    return _filled(json.dumps(value, default=_mark, allow_nan=True), value)
+    """JSON, with NaN, infinity and lone surrogates, which its standard lacks, and of any depth."""
+    return re.sub(r'"nest (\d+) (list|table)"', _nest, json.dumps(value))
 
 
 def toml_text(value: Any) -> str:
     """A TOML file of one inline table a key."""
     if not isinstance(value, dict):
         return json_text(value)
-    return _filled("".join(f"{json.dumps(key)} = {_toml(item)}\n" for key, item in value.items()), value)
+    return "".join(f"{json.dumps(key)} = {_toml(item)}\n" for key, item in value.items())
 
 
 def _toml(value: Any) -> str:
@@ -245,23 +190,5 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return json.dumps(value, default=_mark)
+        return json_text(value)
     return repr(value)
-
-
-_MARK = "a deep nest of "
-
-
-def _mark(value: "nested") -> str:
-    return f"{_MARK}{value.depth}"
-
-
-def _filled(text: str, value: Any) -> str:
-    """The text with the deep nests in their places."""
-    for path in _places(value):
-        item = value
-        for step in path:
-            item = item[step]
-        if isinstance(item, nested):
-            text = text.replace(json.dumps(_mark(item)), item.text(), 1)
-    return text

@@ -1,13 +1,18 @@
 """Photos and an encoder for tests: coloured noise, and means of its pixels."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
+FORMATS = {"jpg": "JPEG", "png": "PNG", "webp": "WEBP", "gif": "GIF", "tif": "TIFF", "bmp": "BMP",
+           "heic": "HEIF", "avif": "AVIF"}  # fmt: skip
 CLASSES = {"blue sky": (40, 70, 220), "grass": (50, 190, 60), "brick": (190, 60, 40)}
 
 
@@ -40,6 +45,25 @@ def photo(label: str, seed: int) -> Image.Image:
     brightness = generator.uniform(0.2, 1.4, size=(4, 5, 1)).repeat(8, axis=0).repeat(8, axis=1)
     pixels = generator.normal(brightness * CLASSES[label], 20)
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+
+
+@cache
+def photo_files() -> dict[str, bytes]:
+    """A photo in each format that Pillow reads and writes, by the usual suffix; turned by its EXIF data."""
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    found = {}
+    for suffix, kind in FORMATS.items():
+        buffer = io.BytesIO()
+        options: dict[str, Any] = {} if kind == "BMP" else {"exif": exif}
+        if kind == "GIF":  # an animation
+            options |= {"save_all": True, "append_images": [photo("brick", 0)]}
+        photo("grass", 0).save(buffer, kind, **options)
+        found[suffix] = buffer.getvalue()
+    return found
 
 
 def write_photos(folder: Path, shots: int = 4, first: int = 0) -> Path:

@@ -11,6 +11,14 @@ from scipy.stats import t as student
 TASKS, EXAMPLES, QUERIES, WAY, DIM, EPOCHS = 41, 3, 37, 5, 11, 7
 
 MakeRun = Callable[..., Path]
+RECORD: dict[str, Any] = {
+    "method": "ProtoNet", "setting": "standard", "options": {}, "variant": "", "data": "strokes",
+    "data_digest": "sha256:0123", "weights_digest": "89ab", "recipe_digest": "cdef", "split": "test",
+    "domain": None, "way": WAY, "shot": 1, "query": 13, "seed": 0, "per_task": "per_task.npy",
+    "before": None, "examples": None, "command": "fewset eval", "commit": "c0ffee",
+    "versions": {"torch": "2.13.0"}, "seconds": 4.2,
+}  # fmt: skip
+"""The fields of a result but for the run and its score."""
 
 
 def write_result(file: Path, **changes: Any) -> None:
@@ -55,33 +63,8 @@ def write_run(
     run.mkdir(parents=True)
     values = per_task(0) if values is None else values
     np.save(run / "per_task.npy", values)
-    record = {
-        "format": 2,
-        "run": name,
-        "method": "ProtoNet",
-        "setting": "standard",
-        "options": {},
-        "variant": "",
-        "data": "strokes",
-        "data_digest": "sha256:0123",
-        "weights_digest": "89ab",
-        "recipe_digest": "cdef",
-        "split": "test",
-        "domain": None,
-        "way": WAY,
-        "shot": 1,
-        "query": 13,
-        "tasks": len(values),
-        "seed": 0,
-        **naive_score(values),
-        "per_task": "per_task.npy",
-        "before": None,
-        "examples": None,
-        "command": f"fewset train {name}",
-        "commit": "c0ffee",
-        "versions": {"torch": "2.13.0"},
-        "seconds": 4.2,
-    }
+    record = {"format": 2, **RECORD, "run": name, "tasks": len(values), **naive_score(values)}
+    record["command"] = f"fewset train {name}"
     if before is not None:
         np.save(run / "per_task_before.npy", before)
         record["before"] = {**naive_score(before), "per_task": "per_task_before.npy"}

@@ -1,44 +1,19 @@
-"""Studies made up by code. Every number is another one, so that no two places can be mixed up."""
+"""Made-up studies. All their values differ, so that a test notices when two places are mixed up."""
 
 from dataclasses import replace
 from typing import Any
 
 from fewset.experiments.result import Result, StoredScore
 from fewset.paper.study import Study, StudyNumber
+from tests.helpers.results import RECORD
 
 COLUMNS = ("1-shot 5-way", "5-shot 5-way")
 
 
 def record(**fields: Any) -> Result:
-    """A result of which studies show a part."""
-    return Result(
-        **{
-            "run": "strokes-feat",
-            "method": "FEAT",
-            "setting": "standard",
-            "options": {},
-            "variant": "",
-            "data": "strokes",
-            "data_digest": "0123",
-            "weights_digest": "4567",
-            "recipe_digest": "89ab",
-            "split": "test",
-            "domain": None,
-            "way": 5,
-            "shot": 1,
-            "query": 15,
-            "tasks": 10_007,
-            "seed": 3,
-            "mean": 0.5,
-            "ci95": 0.001,
-            "per_task": "per_task.npy",
-            "command": "fewset eval runs/strokes-feat",
-            "commit": "0123456789abcdef",
-            "versions": {},
-            "seconds": 1.0,
-        }
-        | fields
-    )
+    """A result in a study."""
+    own = {"run": "strokes-feat", "method": "FEAT", "tasks": 10_007, "seed": 3, "mean": 0.5, "ci95": 0.001}
+    return Result(**{**RECORD, **own, "commit": "0123456789abcdef", **fields})
 
 
 def make_study(**changes: Any) -> Study:

@@ -1,7 +1,6 @@
 """Sources for importers: small trees of files, written as a directory or as a zip file."""
 
 import io
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from PIL import Image
 from fewset.data.images.decoding import decode
 from fewset.data.images.store import SPLITS, ImageSet, list_sets
 from fewset.data.manifest import home
+from tests.helpers.containers import packed_zip
 
 Tree = dict[str, bytes]
 Write = Callable[[Tree, Path], Path]
@@ -43,9 +43,7 @@ def as_directory(tree: Tree, place: Path) -> Path:
 
 def as_zip(tree: Tree, place: Path) -> Path:
     place.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(place / "pets.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in tree.items():
-            archive.writestr(name, data)
+    (place / "pets.zip").write_bytes(packed_zip(list(tree.items())))
     return place / "pets.zip"
 
 

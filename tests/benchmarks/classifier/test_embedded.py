@@ -73,43 +73,6 @@ def test_sketches_of_one_photo_share_its_origin(tmp_path: Path) -> None:
     assert len(photos.labels) == 9
 
 
-def write_birds(folder: Path) -> Path:
-    """Two classes, two birds each; the box is the right half."""
-    (folder / "images").mkdir(parents=True)
-    (folder / "split").mkdir()
-    pixels = np.zeros((20, 40, 3), dtype=np.uint8)
-    for number in range(1, 5):
-        pixels[:, :20], pixels[:, 20:] = 255, 10 * number
-        Image.fromarray(pixels).save(folder / "images" / f"{number}.png")
-    for name, lines in {
-        "images.txt": "{0} {0}.png",
-        "image_class_labels.txt": "{0} {1}",
-        "bounding_boxes.txt": "{0} 20 0 20 20",
-    }.items():
-        (folder / name).write_text("".join(lines.format(k, (k + 1) // 2) + "\n" for k in range(1, 5)))
-    (folder / "classes.txt").write_text("1 wren\n2 owl\n")
-    for split, first in (("train", 1), ("test", 3)):
-        rows = "".join(f"{number}.png,{split}\n" for number in (first, first + 1))
-        (folder / "split" / f"{split}.csv").write_text("filename,label\n" + rows)
-    return folder
-
-
-def test_only_the_box_and_only_the_split(tmp_path: Path) -> None:
-    where = SetSource("cub", write_birds(tmp_path / "birds"), split="test")
-    items = embedded_set(where, TinyEncoder())
-    assert items.class_names == ("owl",)
-    np.testing.assert_array_equal(items.features[:, :48], np.repeat([[30.0], [40.0]], 48, axis=1))
-
-
-def test_the_first_of_each_class(tmp_path: Path) -> None:
-    folder = write_photos(tmp_path / "photos")
-    whole = embedded_folder(folder)
-    few = embedded_set(SetSource("folder", folder, most=3), TinyEncoder())
-    assert few.labels.tolist() == [0] * 3 + [1] * 3 + [2] * 3
-    np.testing.assert_array_equal(few.features, whole.features[[0, 1, 2, 4, 5, 6, 8, 9, 10]])
-    assert whole.images_digest != few.images_digest
-
-
 def test_a_photo_that_cannot_be_read_is_named_and_nothing_is_kept(tmp_path: Path) -> None:
     folder = write_photos(tmp_path / "photos")
     (folder / "grass" / "1.png").write_bytes(b"no image")

@@ -78,11 +78,3 @@ def test_related_classes_are_near() -> None:
     spec = task_spec(items, 5, 1, 20, seed=0, related=4)
     for drawn in drawn_tasks(items, spec):
         assert len(set((items.labels[drawn[0, :, 0]] // 5).tolist())) == 1
-
-
-def test_queries_of_the_accuracy_and_of_the_trust_figures(tmp_path: Path) -> None:
-    write_many_classes(tmp_path / "photos", 10, 12)
-    for given, expected in (({}, (7, 7)), ({"query": 2}, (2, 2)), ({"query": 2, "trust_query": 5}, (2, 5))):
-        planned = PlannedSet("many", "Many classes", "folder", "photos", **given)
-        measured = measure_set(planned, tmp_path, TinyEncoder(), {"commit": "c0"}, tasks=2)
-        assert (measured.cells[1].query, measured.trust.query) == expected

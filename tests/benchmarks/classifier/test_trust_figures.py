@@ -42,12 +42,6 @@ def test_calibration_error(bins: int) -> None:
     assert expected > 0.1
 
 
-def test_calibration_error_of_what_is_calibrated_is_none() -> None:
-    assert expected_calibration_error(np.array([0.75] * 4), np.array([True, True, True, False])) == 0
-    assert expected_calibration_error(np.array([1.0] * 3), np.array([True] * 3)) == 0
-    assert expected_calibration_error(np.array([1.0, 1.0]), np.array([False, False])) == 1
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 13), st.integers(1, 11), st.integers(0, 2**32 - 1))
 def test_area_under_curve(known: int, strangers: int, seed: int) -> None:

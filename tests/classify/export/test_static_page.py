@@ -22,10 +22,9 @@ from fewset.data.images.decoding import decode_photo
 from fewset.encoders import DEFAULT
 from fewset.encoders.efficientnet_lite import load_efficientnet_lite
 from fewset.encoders.preprocessing import FILTERS
-from tests.helpers.browser import WAIT, axe_script, launched, own
+from tests.helpers.browser import WAIT, axe_script, installed_runtime, launched, own, served_folder
 from tests.helpers.classifiers import exported
 from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
-from tests.helpers.static_site import installed_runtime, served_folder
 
 # A browser and an encoder at once: on a busy machine everything takes its time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -1,1 +1,1 @@
-"""One file a kind of file: each draws damaged ones, and the commands that read them."""
+"""Each reader draws damaged files of a kind, and the command that reads them."""

@@ -6,24 +6,30 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import fields
 from functools import cache
 from itertools import pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 from typer.main import get_command
 
 from fewset.core.errors import UserError
 from fewset.core.names import plain_name
 from tests.fuzz.case import FUZZED, Case, Ending, reader
-from tests.fuzz.invariant import run_command
-from tests.fuzz.readers.records import RESULTS
+from tests.fuzz.judge import run_command
+from tests.fuzz.readers.runs import ROOT
 from tests.fuzz.room import Room
 from tests.helpers.damage import Spared, odd_words, toml_text
-from tests.helpers.feature_files import arrays
 from tests.helpers.tiny_recipes import PRETRAIN, TRAIN
+
+RESULTS = ROOT / "results"
+NAMING = {"data import"}
+"""Commands that make a set of the name that they are given."""
+LONG = {"tasks", "epochs", "steps", "repetitions", "background", "images", "photos", "width", "height"}
+"""Options of which a large value is right, and takes long."""
+PROTOCOLS = "ways", "transductive", "generalised", "cross-domain", "low-shot"
 
 
 @cache
@@ -32,53 +38,39 @@ def commands() -> dict[str, list[Any]]:
     from fewset.cli.app import app
 
     def walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, list[Any]]]:
-        if hasattr(command, "commands"):
-            for name, inner in command.commands.items():
-                yield from walk(inner, (*words, name))
-        else:
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*words, name))
+        if not hasattr(command, "commands"):
             yield " ".join(words), [one for one in command.params if one.name != "options"]
 
     return dict(walk(get_command(app), ()))
 
 
-def plain(room: Room) -> dict[str, list[object]]:
-    """Words with which each command does something small."""
-    photos, runs = room.root / "photos" / "labelled", room.runs
-    tiny = ["--encoder", "tiny", "--plugin", room.plugin]
-    bench = ["--repetitions", 1]
+def plain(room: Room) -> dict[str, str]:
+    """Words with which each command does something small; a command without words here is tried bare."""
+    tiny = f"--encoder tiny --plugin {room.plugin}"
+    runs = f"{room.runs}/proto {room.runs}/adapted"
     return {
-        "fit": [photos, "-o", "out.fewset", *tiny],
-        "predict": [room.classifier, "new.png", *tiny],  # a copy, since --move-to moves it
-        "info": [room.classifier],
-        "serve": [room.classifier, "--port", 0, *tiny],
-        "export": [runs / "feat", "-o", "out.onnx"],
-        "demo": ["--out", "demo"],
-        "recipes": [],
-        "pretrain": ["pre.toml", "--runs", "runs"],
-        "train": ["feat.toml", "--runs", "runs"],
-        "eval": ["run", "--tasks", 3],
-        "compare": [runs / "proto", runs / "adapted"],
-        "report": [runs / "proto", runs / "adapted", "--out", "report"],
-        "results": ["kept", "--add", runs / "proto"],
-        "params": [],
-        "weights": [],
-        "import-weights": ["no.pth", "--method", "FEAT", "--backbone", "ConvNet", "--out", "imported"],
-        "embed": ["run", "--out", "rows-of-run.npz"],
-        "data import": ["folder", photos, "--name", "fuzzed", "--size", 16],
-        "data list": [],
-        "data info": ["tiny"],
-        "data verify": ["tiny-features"],
-        "paper": ["heads", "--draw", "--out", "paper"],
-        "ablate": [],  # with a name it would train for hours
-        "bench evaluate": bench,
-        "bench train": bench,
-        "bench data": bench,
-        "bench classify": bench,
+        "fit": f"{room.labelled} -o out.fewset {tiny}",
+        "predict": f"{room.classifier} new.png {tiny}",  # a copy, since --move-to moves it
+        "info": f"{room.classifier}",
+        "serve": f"{room.classifier} --port 0 {tiny}",
+        "export": f"{room.runs}/feat -o out.onnx",
+        "demo": "--out demo",
+        "pretrain": "pre.toml --runs runs",
+        "train": "feat.toml --runs runs",
+        "eval": "run --tasks 3",
+        "compare": runs,
+        "report": f"{runs} --out report",
+        "results": f"kept --add {room.runs}/proto",
+        "import-weights": "no.pth --method FEAT --backbone ConvNet --out imported",
+        "embed": "run --out rows-of-run.npz",
+        "data import": f"folder {room.labelled} --name fuzzed --size 16",
+        "data info": "tiny",
+        "data verify": "tiny-features",
+        "paper": "heads --draw --out paper",
+        **{f"bench {part}": "--repetitions 1" for part in ("evaluate", "train", "data", "classify")},
     }
-
-
-WANTING = {"import-weights"}
-"""Commands that refuse their plain words: what they would read is too large for a room."""
 
 
 def _lay_out(room: Room) -> None:
@@ -87,15 +79,14 @@ def _lay_out(room: Room) -> None:
     pretrain = {**PRETRAIN, "pretrain": {"epochs": 0, "init": str(room.runs / "pre")}}
     (room.work / "feat.toml").write_text(toml_text(train))
     (room.work / "pre.toml").write_text(toml_text(pretrain))
-    np.savez(room.work / "rows.npz", **arrays())
     shutil.copytree(room.runs / "feat", room.work / "run")
-    shutil.copyfile(room.root / "photos" / "labelled" / "grass" / "0.png", room.work / "new.png")
+    shutil.copyfile(room.labelled / "grass" / "0.png", room.work / "new.png")
     (room.work / "paper" / "heads").mkdir(parents=True)
     shutil.copyfile(RESULTS / "paper" / "heads" / "heads.json", room.work / "paper" / "heads" / "heads.json")
 
 
-def odd_path(room: Room, rng: Random) -> str:
-    """A path within the room: what is there is a pipe, a device, a loop, a file, or nothing."""
+def _odd_path(room: Room, rng: Random) -> str:
+    """A path within the room to a pipe, a device, a loop, a file, or nothing."""
     place = room.work / f"odd{len(list(room.work.glob('odd*')))}"
     make: list[Callable[[], object]] = [
         lambda: os.mkfifo(place),
@@ -110,60 +101,47 @@ def odd_path(room: Room, rng: Random) -> str:
     ]
     if rng.random() < 0.6:
         rng.choice(make)()
-        ends = ("", "/", "/x", "/x/y")
-        return rng.choice(
-            (place.name + rng.choice(ends), "run", "feat.toml")
-        )  # copies: what is named may be written
+        end = rng.choice(("", "/", "/x", "/x/y"))
+        return rng.choice((place.name + end, "run", "feat.toml"))  # copies: a command may write to them
     text = odd_words(rng)
     return text if not text.startswith("/") and ".." not in text else "x"
 
 
-def odd_option(room: Room, parameter: Any, rng: Random) -> str:
+def _odd_option(room: Room, parameter: Any, rng: Random) -> str:
     if parameter.name in ("plugin", "open_browser"):  # code that the user chose to run
         return str(room.plugin)
-    return odd_path(room, rng) if "Path" in parameter.bare_type() else odd_words(rng)
-
-
-_NAMING = {"data import"}
-"""Commands that make a set of the name that they are given."""
-_LONG = {"tasks", "epochs", "steps", "repetitions", "background", "images", "photos", "width", "height"}
-"""Options of which a large value is right, and takes long: large values are for the tests of their checks."""
+    value = _odd_path(room, rng) if "Path" in parameter.bare_type() else odd_words(rng)
+    long = parameter.name in LONG and value.isdecimal() and int(value) < 2**31
+    return "3" if long else value
 
 
 @reader("options")
 def options(room: Room, rng: Random) -> Case:
     _lay_out(room)
-    known = plain(room)
-    whole = [name for name in known if name not in WANTING]
-    name = rng.choice(whole if isinstance(rng, Spared) else list(commands()))
-    words = list(map(str, known.get(name, [])))  # a new command is tried without words of its own
-    for _ in range(0 if isinstance(rng, Spared) else rng.randint(1, 3)):
+    known, whole = plain(room), isinstance(rng, Spared)
+    name = rng.choice([name for name in known if name != "import-weights"] if whole else list(commands()))
+    words = known.get(name, "").split()
+    for _ in range(0 if whole else rng.randint(1, 3)):
         if not commands()[name]:
             words += [odd_words(rng)]
             continue
         parameter = rng.choice(commands()[name])
-        value = odd_option(room, parameter, rng)
+        value = _odd_option(room, parameter, rng)
         if parameter.param_type_name == "argument":
             place = rng.randrange(len(words) + 1)
             words[place : place + rng.randrange(2)] = [value]
         else:
-            if value.isdecimal() and parameter.name in _LONG and int(value) < 2**31:
-                value = "3"
-            flag = parameter.bare_type() == "bool"
-            words += [rng.choice(parameter.opts), *([] if flag and rng.random() < 0.8 else [value])]
-    if name == "eval" and not isinstance(rng, Spared) and rng.random() < 0.5:
-        words += [
-            "--setting",
-            rng.choice(("ways", "transductive", "generalised", "cross-domain", "low-shot")),
-        ]
-        words += [rng.choice(_setting_options()), odd_words(rng)]
+            flag = parameter.bare_type() == "bool" and rng.random() < 0.8
+            words += [rng.choice(parameter.opts), *([] if flag else [value])]
+    if name == "eval" and not whole and rng.random() < 0.5:
+        words += ["--setting", rng.choice(PROTOCOLS), rng.choice(_protocol_options()), odd_words(rng)]
     given = (*name.split(), *words)
-    named = _named_sets(room, words) if name in _NAMING else ()
+    named = _named_sets(room, words) if name in NAMING else ()
     return Case(given, (*FUZZED, *named), act=lambda: _briefly(given))
 
 
 def _named_sets(room: Room, words: list[str]) -> Iterator[str]:
-    """Where a command with an odd `--name` may write: a new set or table of this name, no other's."""
+    """Where a command with an odd `--name` may write: a new set or table of this name."""
     for option, name in pairwise(words):
         with suppress(UserError):
             new = [f"home/{kind}/{plain_name(name, 'the set')}" for kind in ("sets", "features")]
@@ -172,17 +150,16 @@ def _named_sets(room: Room, words: list[str]) -> Iterator[str]:
 
 
 @cache
-def _setting_options() -> list[str]:
-    from dataclasses import fields
+def _protocol_options() -> list[str]:
+    from fewset.evaluation import protocols
 
-    from fewset.evaluation.protocols import PROTOCOLS
-
-    names = [field.name for name in PROTOCOLS for field in fields(PROTOCOLS[name])]  # type: ignore[arg-type]
+    members = [protocols.PROTOCOLS[name] for name in PROTOCOLS]
+    names = [field.name for member in members for field in fields(member)]  # type: ignore[arg-type]
     return [f"--{name.replace('_', '-')}" for name in names]
 
 
 def _briefly(words: tuple[str, ...]) -> Ending:
-    """The command, without what takes minutes or has no end: the demo's trainings, measuring, serving."""
+    """The command, without the parts that take minutes or have no end: trainings, measuring, serving."""
     import uvicorn
 
     from fewset.bench import parts
