@@ -117,7 +117,7 @@ TASKS = {"way": 3, "shot": 1, "query": 5, "tasks": 7}
     ],
 )
 def test_every_side_computes_on_the_device(side: type, options: dict) -> None:
-    with pytest.raises(UserError, match="needs GPU number 99"):
+    with pytest.raises(UserError, match="GPU"):
         side(**options | {"device": "cuda:99"})
     assert side(**options)()["images"] > 0
 

@@ -123,7 +123,7 @@ def test_every_command_that_computes_takes_a_device_and_plugins() -> None:
 @pytest.mark.parametrize("words", [*COMPUTE, *MEASURE], ids=called)
 def test_the_device_is_not_ignored(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "--device cuda:99 needs GPU number 99" in fail(*words, "--device", "cuda:99")
+    assert "--device cuda:99 needs GPU 99" in fail(*words, "--device", "cuda:99")
     assert "expected cpu, cuda" in fail(*words, "--device", "gpu")
 
 

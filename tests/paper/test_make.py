@@ -82,12 +82,12 @@ def test_everything_is_computed_on_the_device(
     elsewhere.make(PlannedRun("pretrain"))
     assert trained == ["cuda:99"]
     one = StudyPlan("One", (PlannedNumber("one", "all", PlannedRun("pretrain")),))
-    with pytest.raises(UserError, match="GPU number 99"):
+    with pytest.raises(UserError, match="GPU 99"):
         run_study("one", one, elsewhere, tmp_path / "one.json")
     assert scored[-1]["device"] == "cuda:99"
-    with pytest.raises(UserError, match="GPU number 99"):
+    with pytest.raises(UserError, match="GPU 99"):
         STUDIES["low-shot"](elsewhere).prepare()
-    with pytest.raises(UserError, match="GPU number 99"):
+    with pytest.raises(UserError, match="GPU 99"):
         STUDIES["cross-domain"](elsewhere).pictures(tmp_path, None)
     assert trained == ["cuda:99"] * 3  # the pre-training and FEAT in one domain
     run_study("two", TWO, runner, tmp_path / "two.json")
