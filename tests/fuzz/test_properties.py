@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fewset.data.images.pickles import read_pickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from fewset.core.names import one_line, plain_name
 from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_text
 from fewset.io.arrays import read_array
 from fewset.io.paths import partial_of, partial_path
+from fewset.io.pickles import read_pickle
 from fewset.io.reading import parse_json
 from fewset.io.zips import leads_out
 
