@@ -1,6 +1,7 @@
 """The rooms: imports go one way, and private names and heavy libraries stay where they belong."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -66,6 +67,13 @@ def test_libraries_stay_where_they_belong() -> None:
     for path, module, _ in imports():
         allowed = ONLY_IN.get(module.split(".")[0])
         assert allowed is None or room_of(path) in allowed, f"{path} imports {module}"
+
+
+def test_the_files_that_the_page_about_the_code_names_are_there() -> None:
+    page = (PACKAGE.parent / "docs" / "code.md").read_text()
+    named = re.findall(r"`([a-z_0-9/]+\.py)`", page)
+    assert len(named) > 30
+    assert [name for name in named if not (PACKAGE / name).exists()] == []
 
 
 KEPT = PACKAGE.parent / "results" / "runs" / "strokes"
