@@ -29,10 +29,7 @@ class Stream(IntEnum):
     VALIDATION_ROWS = 5
     VALIDATION_CLASSES = 6
     TASK_ROTATION = 7
-    WAY = 8
-    SHOT = 9
     RELATED_TASKS = 10
-    IMAGE_ROTATION = 10  # in pre-training, which draws no tasks
     AUXILIARY_WEIGHTS = 11
     JOINT_CLASSIFIER_WEIGHTS = 12
     JOINT_BATCH = 13

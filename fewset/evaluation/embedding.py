@@ -18,7 +18,7 @@ from fewset.compute import distributed
 from fewset.compute.devices import send
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
-from fewset.data.images.augmentation import at_scale, center_crop
+from fewset.data.images.augmentation import center_crop
 from fewset.models.task_model import TaskModel, device_of
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -78,19 +78,16 @@ def embed_images(
     batch = batch or max(1, _BATCH_PIXELS // model.input_size**2)
     first, last = distributed.shard(len(rows), batch)
 
-    def load(chosen: Int[np.ndarray, " some"]) -> list[UInt8[Tensor, "some 3 size size"]]:
-        """What the model looks at of each image: one middle of it or, at several scales, several."""
+    def load(chosen: Int[np.ndarray, " some"]) -> UInt8[Tensor, "some 3 size size"]:
         pixels = send(torch.from_numpy(images[chosen]), device).permute(0, 3, 1, 2)
-        size, scales = model.input_size, model.scales or (None,)
-        return [center_crop(at_scale(pixels, size, scale), size) for scale in scales]
+        return center_crop(pixels, model.input_size)
 
     with evaluating(model) as evaluated, progress(title, last - first, shown=bool(title)) as advance:
-        folded = evaluated.folded(load(rows[:2])[0])  # tried on the same images in every process
+        folded = evaluated.folded(load(rows[:2]))  # tried on the same images in every process
         table: Tensor | None = None
         for start, end in distributed.own_chunks(len(rows), batch):
             chosen = rows[start:end]
-            made = [folded.items_of(middles) for middles in load(chosen)]
-            items = made[0] if len(made) == 1 else torch.stack(made).mean(dim=0)
+            items = folded.items_of(load(chosen))
             if table is None:
                 table = _empty_table(last - first, items)
             place = slice(start - first, start - first + len(chosen))

@@ -1,19 +1,18 @@
 """The checkpoints that the authors of FEAT published with their code (https://github.com/Sha-Lab/FEAT, MIT).
 
-A file holds `{"params": state_dict}`: the backbone's keys under `encoder.`, the set-to-set function's beside
-them. Older files and files of pre-training hold the state dict of the backbone alone, with or without that
-prefix, or with a `module.` of parallel training; bare, or as `{"state_dict": state_dict}` beside the options
-and the progress of the training. The method, the backbone, the temperature and the similarity are not read
-from a file and have to be given. Neither is how the maps of the last block become one embedding: as in their
-code, the ConvNet takes the maximum of each channel. A ProtoNet that flattens the maps instead (1,600-d for 84
-pixels) has the same keys. It is rejected where a classifier of that width is in the file; where nothing tells
-the two apart, a warning says so. So is a variant of their methods with the same keys and another computation
-(CyCFEAT, for one) rejected where the file's options name it (`model_class`); without them, it cannot be told.
+A file holds `{"params": state_dict}`: the backbone's keys under `encoder.`, and those of the set-to-set
+function. Older files and files of pre-training hold the state dict of the backbone alone, with or without
+that prefix or a `module.` of parallel training, bare or as `{"state_dict": state_dict}` beside other entries.
+A file does not say its method, backbone, temperature and similarity.
 
-Every key is matched by name and shape, else the file is refused with the names of those that are not. Two
-exceptions, because the files of the authors need them: the counters `num_batches_tracked`, which evaluation
-does not read, are absent from files of an old PyTorch; and the classifier of a pre-training file, `fc.*` or
-`FC.*`, is left out with a warning.
+Nor does it say how the maps of the last block become one embedding. As in the authors' code, the ConvNet
+takes the maximum of each channel. A ProtoNet that flattens the maps (1,600 dimensions for 84 pixels) has the
+same keys: it is rejected if a classifier of that width is in the file, else there is a warning. A variant of
+a method with the same keys (such as CyCFEAT) is rejected if the file's options name it (`model_class`).
+
+All keys must match by name and shape, with two exceptions: the counters `num_batches_tracked` are absent from
+files of an old PyTorch, and the classifier of a pre-training file (`fc.*` or `FC.*`) is left out with a
+warning.
 """
 
 import re
@@ -44,7 +43,7 @@ PUBLISHED_BACKBONES = {"ConvNet": "conv4", "Res12": "resnet12", "Res18": "resnet
 
 @dataclass(frozen=True)
 class PublishedMethod:
-    """A method of theirs in our parts; `modules` has their name for each module of our adapter."""
+    """A published method in fewset's parts; `modules` has their name for each module of our adapter."""
 
     adapter: str = "identity"
     head: str = "prototype"
@@ -89,22 +88,19 @@ def load_authors_checkpoint(
 ) -> FewShotModel:
     """Load a checkpoint that the authors of FEAT published, as a model that gives the logits of their code.
 
-    The file is read without running any code in it. Denormal numbers in it become zero: they make a forward
-    pass on a CPU a hundred times slower. BILSTM differs from their code, which draws a random initial state
-    at each call and so gives no two equal results; here the state is zero.
+    No code in the file is run. Denormal values become zero: they make a forward pass on a CPU a hundred times
+    slower. BILSTM differs from their code, which draws a random initial state at each call; here it is zero.
 
     Args:
         path: The `.pth` file.
-        method: ProtoNet, MatchNet, FEAT, DeepSet, GCN, BILSTM, SemiFEAT or SemiProtoFEAT. The file does not
-            say; neither does it hold the next three.
+        method: ProtoNet, MatchNet, FEAT, DeepSet, GCN, BILSTM, SemiFEAT or SemiProtoFEAT.
         backbone: ConvNet, Res12, Res18 or WRN.
-        temperature: What the logits are divided by.
+        temperature: The divisor of the logits.
         similarity: "euclidean" (their `--use_euclidean`) or "cosine". MatchNet always takes the cosine. Their
             ProtoNet is always Euclidean; with "cosine" it is what their validation of pre-trained backbones
             computes.
-        as_published: Compute as their code does where that differs from the paper: the one-sided cosine,
-            their DeepSets and GCN, matching by summed similarities. Without it the paper's formulas are used
-            with the same weights.
+        as_published: Compute as their code does if that differs from the paper: the one-sided cosine, their
+            DeepSets and GCN, matching by summed similarities. Else the paper's formulas are used.
 
     Returns:
         The model, in evaluation mode.
@@ -139,10 +135,7 @@ def import_weights(
     shot: int = 1,
     force: bool = False,
 ) -> Recipe:
-    """A published checkpoint as a run directory, for `fewset eval` and all else that takes a run.
-
-    `data` and `shot` say what it is to be scored on by default.
-    """
+    """A published checkpoint as a run directory; `data` and `shot` are for its scoring."""
     run = RunDirectory(out)
     if run.state != "new" and not force:
         raise UserError(f"{out} holds a run; --force replaces it, --out names another directory")
@@ -157,9 +150,9 @@ def import_weights(
         evaluate=EvaluateConfig(shot=shot),
     )
     header = "# The authors' weights, by `fewset import-weights`; [train] has defaults, not what they ran.\n"
-    with run.alone():
+    with run.locked():
         run.begin(header + recipe_text(recipe), resume=False, force=force)
-        run.log(f"imported {recorded_path(path)}, sha256 {file_digest(path)}")
+        run.files.log(f"imported {recorded_path(path)}, sha256 {file_digest(path)}")
         save_weights(model, config, out / WEIGHTS)
     return recipe
 
@@ -167,7 +160,7 @@ def import_weights(
 def published_model(
     method: str, backbone: str, temperature: float, similarity: str, as_published: bool = True
 ) -> ModelConfig:
-    """What one of the authors' methods is in our parts, in their arithmetic or in the paper's."""
+    """The configuration of one of the authors' methods, in their arithmetic or in the paper's."""
     refuse_unknown("method", method, PUBLISHED_METHODS)
     refuse_unknown("backbone", backbone, PUBLISHED_BACKBONES)
     refuse_unknown("similarity", similarity, ("euclidean", "cosine"))
@@ -214,10 +207,7 @@ def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewSho
 def _published_names(
     state: Mapping[str, Any], parts: PublishedMethod, backbone: str, tensors: Mapping[str, Tensor]
 ) -> dict[str, str]:
-    """The file's name of each of our keys.
-
-    Of the known layouts, the one that most keys of the file fit; the first for a file that fits none.
-    """
+    """The file's name of each of our keys, in the known layout that fits most keys of the file."""
     prefixes = ["encoder.", "encoder.module.", "module.encoder.", "module.", "", "encoder.encoder."]
     if backbone == "ConvNet":  # whose only module is itself called `encoder`
         prefixes = [f"{prefix}encoder." for prefix in prefixes] + ["module.", ""]
@@ -233,7 +223,7 @@ def _names_under(prefix: str, state: Mapping[str, Any], parts: PublishedMethod) 
         module, _, parameter = name.rpartition(".")
         if part == "adapter":
             names[ours] = f"{whole}{parts.modules[module]}.{parameter}"
-        elif name != "training_steps":  # of our DropBlock schedule; theirs begins anew with each start
+        elif name != "training_steps":  # of our DropBlock schedule; theirs is not saved
             names[ours] = prefix + name.removeprefix("blocks.")
     return names
 
@@ -242,7 +232,7 @@ _CLASSIFIER = re.compile(r"(module\.)?(fc|FC)\.(weight|bias)")
 
 
 def _check_pool(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Warn of a ConvNet that may have been trained on flattened maps: its tensors are the same."""
+    """Warn of a ConvNet that may have been trained on flattened maps, which has the same tensors."""
     whole_model = any("encoder.encoder." in name for name in tensors)  # as the authors' code saves it
     if not whole_model and not any(_CLASSIFIER.fullmatch(name) for name in tensors):
         warnings.warn(

@@ -25,9 +25,14 @@ from fewset.training.seeding import seeded
 
 
 def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
-    """What a model takes: the image set of that name or, where its rows are features, the table."""
+    """The data of a model: the image set of that name or, for a model on features, the table."""
     if config.takes == "features":
-        return _open_table(name)
+        if name in available_sets() and name not in list_features():
+            raise UserError(
+                f"{name!r} is an image set, but the model takes a table of features; make one with "
+                f"`fewset embed RUN --data {name} --out FILE.npz` and `fewset data import features FILE.npz`"
+            )
+        return open_features(name)
     if name in list_features() and name not in available_sets():
         raise UserError(
             f"{name!r} is a table of features, but the backbone {config.backbone!r} takes images; name an "
@@ -36,22 +41,14 @@ def open_data(config: ModelConfig, name: str) -> ImageSet | FeatureTable:
     return open_set(name)
 
 
-def _open_table(name: str) -> FeatureTable:
-    if name in available_sets() and name not in list_features():
-        raise UserError(
-            f"{name!r} is an image set, but the model takes a table of features; make one with "
-            f"`fewset embed RUN --data {name} --out FILE.npz` and `fewset data import features FILE.npz`"
-        )
-    return open_features(name)
-
-
 def with_dim(recipe: Recipe) -> Recipe:
-    """The recipe with the size of its features: one on a table may leave it out, then it is the table's."""
-    options = recipe.model.backbone_options
-    if recipe.model.takes != "features" or "dim" in options:
+    """The recipe with the dimension of its table of features, if it has one and leaves it out."""
+    options, data = recipe.model.backbone_options, None
+    if "dim" not in options and recipe.model.takes == "features":
+        data = open_data(recipe.model, recipe.data.set)
+    if not isinstance(data, FeatureTable):
         return recipe
-    options = {**options, "dim": _open_table(recipe.data.set).dim}
-    return replace(recipe, model=replace(recipe.model, backbone_options=options))
+    return replace(recipe, model=replace(recipe.model, backbone_options={**options, "dim": data.dim}))
 
 
 def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
@@ -76,7 +73,6 @@ def _built(config: ModelConfig) -> TaskModel:
         config.test_time_flip,
         config.gate,
         FeatureTransform(backbone.dim, config.feature_transform or ()),  # type: ignore[arg-type]
-        config.scales,
         config.sets_of_one,
     )
 
@@ -112,12 +108,12 @@ def _build(
 
 
 def _check_backbone(backbone: Any) -> None:
-    """Refuse options that would only fail with the first image, or make numbers that are none."""
+    """Reject options with which only the first image would fail, or give NaN."""
     least = {"dim": 1}
     if taken_by(backbone) == "images":
         least["input_size"] = getattr(backbone, "least_size", 1)
-        if not all(value > 0 for value in backbone.std):
-            raise UserError(f"backbone_options.std is {list(backbone.std)}, expected numbers above 0")
+        if min(backbone.std) <= 0:
+            raise UserError(f"backbone_options.std is {list(backbone.std)}, expected values above 0")
     for key, size in least.items():
         if getattr(backbone, key) < size:
             raise UserError(f"backbone_options.{key} is {getattr(backbone, key)}, expected {size} or more")

@@ -1,6 +1,6 @@
-"""The embeddings of an image set: as a file of features, which any program takes, or as a table at once.
+"""The embeddings of an image set, as a file for any program or as a table of features.
 
-Both say what made them: the digests of the weights and of the images.
+Both record the digests of the weights and of the images that made them.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,9 +27,10 @@ from fewset.experiments.weights import find_model, load
 from fewset.io.array_files import check_name, write_arrays
 from fewset.io.files import file_digest
 from fewset.models.model import image_embedder
+from fewset.tasks.items import Items
 
 OF_A_RUN = "run "
-"""How the source of a table begins that was made from a run at once."""
+"""The beginning of the source of a table that was made from a run directly."""
 
 _ROWS = 1024  # images embedded before their embeddings are written
 
@@ -44,16 +45,15 @@ def embed_set(
     domain: str | None = None,
     device: str = "auto",
 ) -> tuple[int, int]:
-    """Embed an image set with the backbone of a run, or with an encoder of that name; returns its shape.
+    """Embed an image set with the backbone of a run, or with an encoder of that name; returns the shape.
 
-    Of a run it is by default the set of its recipe. An encoder sees the images as they are stored: for one
-    of 224 pixels import the set with `--size 224`.
+    By default it is the set of the run's recipe. An encoder gets the images as they are stored: for one of
+    224 pixels import the set with `--size 224`.
 
-    The classes of the train split are the seen ones, those of the test split the unseen ones, and those of
-    the val split are left out. With `val` they are the unseen classes of a validation setup: then the file
-    has the two setups of the low-shot benchmark, each with half of the seen classes. With `split` the file
-    has the items of that split alone ("all" for every split), for other programs. With `domain` only the
-    items of that domain are embedded.
+    The classes of the train split are seen classes, those of the test split unseen classes, and those of the
+    val split are left out. With `val` they are the unseen classes of a validation setup, and the file has the
+    two setups of the low-shot benchmark, each with half of the seen classes. With `split` the file has only
+    the items of that split ("all" for every split), with `domain` only those of that domain.
     """
     if val and split is not None:
         raise UserError(f"--val adds the val split to train and test, but --split {split} is one alone")
@@ -63,15 +63,11 @@ def embed_set(
     embedder = _open(source, data, device)
     images = embedder.images
     splits = [split] if split else [name for name in SPLITS if val or name != "val"]
-    items = _items(images, splits, domain)
+    items, split_of = _items(images, splits, domain)
     columns = {
         "labels": items.labels,
         "class_names": np.array(items.class_names),
-        **(
-            _setups(items.split_of)
-            if val
-            else {"class_split": np.where(items.split_of == 0, "seen", "unseen")}
-        ),
+        **(_setups(split_of) if val else {"class_split": np.where(split_of == 0, "seen", "unseen")}),
         **{key: np.array([digest]) for key, digest in embedder.made_from.items()},
     }
     write_arrays(out, columns, (len(items.rows), embedder.dim), _pieces(embedder, items.rows))
@@ -79,21 +75,22 @@ def embed_set(
 
 
 def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
-    """The run's own image set as a table of features, in place of one of that name if there is one.
+    """The run's own image set as a table of features; it replaces a table of that name when it is complete.
 
-    It holds what `embed_set` writes and `import_features` makes of that. It appears when it is complete.
+    It is the same as the table that `import_features` makes of the file of `embed_set`.
     """
     embedder, origin = _open(run, None, device), Origin.of(run, OF_A_RUN)
-    items = _items(embedder.images, ["train", "test"])
+    items, split_of = _items(embedder.images, ["train", "test"])
+    names = items.class_names or ()
     write_features(
         table_path(name),
         _pieces(embedder, items.rows),
         dim=embedder.dim,
         labels=items.labels,
-        roles=query_roles(items.labels, items.class_names),
-        class_names=items.class_names,
-        unseen=items.split_of != 0,
-        setups=np.zeros(len(items.class_names), dtype=np.int64),
+        roles=query_roles(items.labels, names),
+        class_names=names,
+        unseen=split_of != 0,
+        setups=np.zeros(len(names), dtype=np.int64),
         source=origin.words,
         source_key=origin.key,
         command=command_line(),
@@ -103,12 +100,12 @@ def embed_table(run: Path, name: str, *, device: str = "auto") -> FeatureTable:
 
 
 def made_from(run: Path, images: ImageSet) -> dict[str, str]:
-    """What the embeddings of images by a run depend on."""
+    """The digests that the embeddings of images by a run depend on."""
     return {"weights_digest": file_digest(run / WEIGHTS), "images_digest": images.digest}
 
 
 class _Embedder(NamedTuple):
-    """What embeds which images, and the digests of both."""
+    """A function that embeds images, and the digests of both."""
 
     images: ImageSet
     dim: int
@@ -142,21 +139,15 @@ def _open_encoder(name: str, data: str | None, device: str) -> _Embedder:
     return _Embedder(images, encoder.dim, embed, made)
 
 
-class _Items(NamedTuple):
-    rows: Int64[np.ndarray, " items"]
-    labels: Int64[np.ndarray, " items"]
-    class_names: list[str]
-    split_of: Int64[np.ndarray, " classes"]
-    """A number into `SPLITS` for each class."""
-
-
-def _items(images: ImageSet, splits: list[str], domain: str | None = None) -> _Items:
-    """The items of these splits, one after the other, and the classes that they are of."""
+def _items(
+    images: ImageSet, splits: list[str], domain: str | None = None
+) -> tuple[Items, Int64[np.ndarray, " classes"]]:
+    """The items of these splits, one after the other, and the split of each of their classes."""
     rows = np.concatenate([images.select(name, domain).rows for name in splits])
     classes, labels = np.unique(images.labels[rows], return_inverse=True)
     split_of = np.zeros(len(classes), dtype=np.int64)
     split_of[labels] = images.splits[rows]
-    return _Items(rows, labels, [images.class_names[number] for number in classes], split_of)
+    return Items(rows, labels, [images.class_names[each] for each in classes]), split_of
 
 
 def _setups(split_of: Int64[np.ndarray, " classes"]) -> dict[str, Int64[np.ndarray, " _"]]:

@@ -1,4 +1,4 @@
-"""One's own members (adapters, heads, encoders, protocols, importers, trackers, ...) from a Python file."""
+"""Custom members (adapters, heads, encoders, protocols, importers, trackers, ...) from a Python file."""
 
 import importlib.util
 import sys
@@ -34,7 +34,7 @@ def load_plugin(path: Path) -> None:
     if spec is None or spec.loader is None:
         raise UserError(f"{path} is not a Python file; a plugin's name ends in .py")
     for registry in _KINDS:
-        registry.load()  # first, so that it is the plugin that is told of a name which is taken
+        registry.load()  # first, so that a name that is taken is an error of the plugin
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -44,5 +44,5 @@ def load_plugin(path: Path) -> None:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f", line {frame.lineno}," for frame in frames if frame.filename == spec.origin]
         what = f"the plugin {path}{lines[-1] if lines else ''}"
-        raise plugin_error(what, error, "mend the file, or leave out --plugin") from error
+        raise plugin_error(what, error, "fix the file, or leave out --plugin") from error
     _loaded.add(path.resolve())

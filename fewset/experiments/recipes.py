@@ -1,12 +1,12 @@
 """Recipes: TOML files that fully describe runs, read into frozen dataclasses.
 
-A file holds what differs. `extends` names the recipe that the rest comes from. Each `[variants.NAME]` is a
-recipe of its own, FILE-NAME: it stands over the rest of the file or, if it extends a recipe, over that one.
-Tables are merged key by key, lists and single values are replaced. Not inherited are the `name` of a run and
-what a card says of one recipe alone.
+A file holds only differences: `extends` names the recipe that the rest comes from. Each `[variants.NAME]` is
+a recipe, FILE-NAME, which extends the rest of the file or the recipe that it names. Tables are merged key by
+key, lists and single values are replaced. The `name` of a run and the card's `summary`, `expected` and
+`command` are not inherited.
 
-The path of a variant is FILE-NAME.toml, beside FILE.toml, though no such file is there. A file with variants
-is no recipe itself. One whose name begins with an underscore is only extended.
+The path of a variant is FILE-NAME.toml, beside FILE.toml, though there is no such file. A file with variants
+is not a recipe itself. A file whose name begins with an underscore is only extended.
 """
 
 import hashlib
@@ -40,21 +40,18 @@ def recipes_directory() -> Path:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The paths of the shipped recipes by name, directory by directory."""
+    """The paths of the shipped recipes by name."""
     directories = sorted(each for each in recipes_directory().iterdir() if each.is_dir())
     return {recipe_label(path): path for directory in directories for path in list_recipes(directory)}
 
 
 def list_recipes(directory: Path) -> list[Path]:
-    """The paths of the recipes in a directory, those of one file together."""
+    """The paths of the recipes in a directory."""
     return [path for file in sorted(directory.glob("[!_]*.toml")) for path in _recipes_in(file)]
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The path of a recipe: one's own by its path, a shipped one by its name, such as "strokes/feat".
-
-    Variants are found alike: "mine/feat-5shot" in mine/feat.toml.
-    """
+    """The path of a recipe by its path or, for a shipped one, by its name, such as "strokes/feat"."""
     path = recipe_path(name)
     if path is not None:
         return path
@@ -65,7 +62,7 @@ def find_recipe(name: str | Path) -> Path:
 
 
 def recipe_path(name: str | Path) -> Path | None:
-    """As `find_recipe`, but None where there is no such recipe."""
+    """As `find_recipe`, but None if there is no such recipe."""
     for path in _candidates(name, Path()):
         file, variant = _place(path)
         if file.is_file() and (variant or not _read(file)[1]):
@@ -74,21 +71,21 @@ def recipe_path(name: str | Path) -> Path | None:
 
 
 def recipe_label(path: Path) -> str:
-    """What a recipe is called on the command line: a shipped one by its name, another one by its path."""
+    """The name of a recipe on the command line: of a shipped one its name, of any other its path."""
     if path.is_relative_to(recipes_directory()):
         return path.relative_to(recipes_directory()).with_suffix("").as_posix()
     return str(path)
 
 
 def _candidates(name: str | Path, beside: Path) -> list[Path]:
-    """Where a recipe of this name may be: a path, and one among the shipped recipes."""
+    """The paths that a recipe of this name may have: its own, and one among the shipped recipes."""
     file = str(name) if Path(name).suffix == ".toml" else f"{name}.toml"
     exact = [beside / name] if (beside / name).is_file() else []
     return [*exact, beside / file, recipes_directory() / file]
 
 
 def _place(path: Path) -> tuple[Path, str]:
-    """The file that a recipe is in, and which of its variants it is: "" for the file itself."""
+    """The file of a recipe, and the variant in it; "" for the file itself."""
     words = path.stem.split("-")
     for end in range(len(words) - 1, 0, -1) if not path.is_file() else ():
         file, variant = path.with_stem("-".join(words[:end])), "-".join(words[end:])
@@ -109,7 +106,7 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     label = recipe_label(path)
     default = path.stem if label == str(path) else label.replace("/", "-")
     table = {"name": default, **deepcopy(_resolve(path))}
-    _remove_teachers(table.get("pretrain"))
+    _drop_retired(table)
     for override in overrides:
         _override(table, override)
     recipe = parse_recipe(table)
@@ -118,15 +115,24 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     return replace(recipe, card=replace(recipe.card, command=f"fewset {recipe.kind} {label}"))
 
 
-def _remove_teachers(pretrain: Any) -> None:
-    """Earlier versions had teachers and wrote out that there were none."""
-    if isinstance(pretrain, dict) and not pretrain.get("teachers", True):
-        for key in ("teachers", "teacher_weight", "teacher_temperature"):
-            pretrain.pop(key, None)
+_RETIRED: dict[str, _Table] = {
+    "model": {"scales": []},
+    "pretrain": {"crop_area": [0.08, 1.0], "rotation": 0.0},
+    "train": {"crop_area": [0.08, 1.0], "other_ways": [], "other_shots": []},
+}
+"""Keys that are no longer there, with their defaults, which recorded recipes have written out."""
+
+
+def _drop_retired(table: _Table) -> None:
+    for name, keys in _RETIRED.items():
+        found = table.get(name)
+        for key, default in keys.items():
+            if isinstance(found, dict) and key in found and found[key] == default:
+                del found[key]
 
 
 def run_recipe(run: Path) -> Recipe:
-    """The resolved recipe of a run directory; the path of its set is one from here."""
+    """The resolved recipe of a run directory; the path of its set is relative to the working directory."""
     if not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run directory: it has no {RECIPE}")
     recipe = read_recipe(run / RECIPE)
@@ -141,19 +147,13 @@ def parse_recipe(table: Mapping[str, Any]) -> Recipe:
 
 
 def recipe_digest(recipe: Recipe) -> str:
-    """What tells a recipe from others: the sha256 of all its keys but those of the card.
-
-    Keys that came later count where they are not at their defaults.
-    """
+    """The sha256 of a recipe without its card; keys in `later` count if they are not at their defaults."""
     table = lasting(replace(recipe, card=None))
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def recorded_recipe(recipe: Recipe, beside: Path) -> Recipe:
-    """The recipe as a run in the directory `beside` keeps it: paths in it are relative to that directory.
-
-    So they do not depend on the working directory. `run_recipe` and `find_init` look there first.
-    """
+    """The recipe as a run in the directory `beside` records it, with paths relative to that directory."""
     stage: Any = getattr(recipe, recipe.kind)
     changes: dict[str, Any] = {}
     if "/" in recipe.data.set:
@@ -178,7 +178,7 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def _read(file: Path) -> tuple[_Table, dict[str, _Table]]:
-    """What is in a file, and apart from that its variants."""
+    """The table of a file without its variants, and these."""
     try:
         table = _parse_toml(read_text(file))
     except (OSError, ValueError) as error:
@@ -192,7 +192,7 @@ _parse_toml = lru_cache(64)(parse_toml)
 
 
 def _resolve(path: Path, chain: tuple[Path, ...] = ()) -> _Table:
-    """The table of a recipe, or what the variants of a file share; `chain` leads from the first one to it."""
+    """The table of a recipe or of the shared part of a file; `chain` has the files that led to it."""
     chain = (*chain, path.resolve())
     if chain[-1] in chain[:-1]:
         circle = " -> ".join(recipe_label(link) for link in chain[chain.index(chain[-1]) :])
@@ -212,7 +212,7 @@ def _resolve(path: Path, chain: tuple[Path, ...] = ()) -> _Table:
 
 
 def _parent(extends: Any, file: Path) -> Path:
-    """The path of what a file, or a variant in it, extends."""
+    """The path of the recipe that a file, or a variant in it, extends."""
     name = parse_value(str, extends, "extends")
     for path in _candidates(name, file.parent):
         if _place(path)[0].is_file():
@@ -226,7 +226,7 @@ def _without(table: _Table, *keys: str) -> _Table:
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> _Table:
-    """Two tables as one: tables in them are merged in turn, all else is as it is above."""
+    """`above` over `below`: tables in both are merged, other values are those of `above`."""
     merged = {**below, **above}
     for key in below.keys() & above.keys():
         if isinstance(below[key], dict) and isinstance(above[key], dict):

@@ -1,4 +1,4 @@
-"""Find out which classes of a set are near each other: by groups, by an encoder, or by both."""
+"""Relate the classes of a set to each other by groups, by an encoder, or by both."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from fewset.data.images.store import ImageSet
 from fewset.encoders import find_encoder
 
 LAST_WORD = "last-word"
-"""In the place of a CSV file: the last word of a class's name is its group."""
+"""Instead of a CSV file: the last word of a class's name is its group."""
 
 
 def relate_set(
@@ -54,12 +54,11 @@ def relate_set(
         rows = [np.flatnonzero(images.labels == label)[:per_class] for label in labels]
         if not all(map(len, rows)):
             raise UserError(f"a class of {images.name!r} has no images; import the set again")
+        means = np.empty((len(rows), found.dim))
         with progress("embedding classes", len(rows)) as advance:
-            parts = []
-            for chosen in rows:
-                parts.append(found(pictures(images.images[chosen])).mean(axis=0))
+            for label, chosen in enumerate(rows):
+                means[label] = found(pictures(images.images[chosen])).mean(axis=0)
                 advance(1)
-        means = np.stack(parts).astype(np.float64)
         sources.append(f"class means of {found.id} ({found.digest[:12]}), {per_class} images a class")
     nearness = Nearness(images.digest, ", then ".join(sources), nearest_classes(named, means))
     write_nearness(nearness, images.path)

@@ -1,4 +1,4 @@
-"""The result of a run on tasks, as it lies in its file: one dataclass, written and read by the same code."""
+"""The result of a run on tasks, and its file."""
 
 import shlex
 import sys
@@ -21,8 +21,8 @@ TASK_FIELDS = (
     "data_digest", "split", "domain", "setting", "task_key", "left_out", "way", "shot", "query", "seed",
     "related",
 )  # fmt: skip
-"""Two results are paired, task by task, only when all of these agree. Their number of tasks may differ: task
-number i is the same task in both, so they are paired on those that both were scored on."""
+"""Two results are paired only if they agree in all of these. Their number of tasks may differ: task i is the
+same task in both, so they are paired on the tasks of both."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StoredScore:
 
 @dataclass(frozen=True)
 class Result:
-    """A score, the tasks that it was made on, and what made it: weights, recipe and data by their digests."""
+    """A score, its tasks, and the digests of weights, recipe and data that made it."""
 
     run: str
     method: str
@@ -74,8 +74,8 @@ class Result:
     def score_of(self, name: str) -> StoredScore:
         """The headline for "", the score before adaptation for "before", or another by its name.
 
-        What the set adds is a difference of two scores and has no values of its own; for a model without an
-        adapter it is 0.
+        What the set adds is a difference of two scores, without values of single tasks; it is 0 for a model
+        without an adapter.
         """
         if name == "":
             return StoredScore(self.mean, self.ci95, self.per_task)
@@ -89,12 +89,12 @@ class Result:
 
 
 def half_width(ci95: float | None) -> float:
-    """Half an interval as a number: NaN where there is none."""
+    """Half an interval; NaN if there is none."""
     return nan if ci95 is None else ci95
 
 
 def stored_width(ci95: float) -> float | None:
-    """Half an interval for a file: JSON has no NaN."""
+    """Half an interval for a file, which has null for NaN."""
     return None if isnan(ci95) else ci95
 
 
@@ -104,7 +104,7 @@ def write_result(result: Result, file: Path) -> None:
 
 
 def read_result(file: Path) -> Result:
-    """The result in a file, every field checked; an error says how to make it anew."""
+    """The result in a file, every field checked; an error says how to make it again."""
     directory = file.parent
     if not file.exists():
         raise UserError(
@@ -128,14 +128,14 @@ def read_result(file: Path) -> Result:
 
 def broken_file(file: Path, directory: Path, what: str) -> UserError:
     """An error about a file of a result, with the remedy."""
-    return UserError(f"{file} {what}; `fewset eval {directory}` writes it anew")
+    return UserError(f"{file} {what}; `fewset eval {directory}` writes it again")
 
 
 def command_line() -> str:
-    """The command of this process, for files that say how they were made.
+    """The command of this process, for files that record how they were made.
 
-    Under `python -m`, and so under torchrun, the program's name is that of a file in a package.
-    Paths are relative to the working directory, so that shared files do not show whose machine it was.
+    Under `python -m`, and so under torchrun, the program's name is that of a file in a package. Paths are
+    made relative to the working directory, so that shared files have no names of users or machines.
     """
     program = Path(sys.argv[0])
     words = [one_line(_recorded_word(word)) for word in sys.argv[1:]]

@@ -1,40 +1,39 @@
-"""A run directory: what it holds, when it may be written to, and the checkpoint inside it."""
+"""A run directory: its files, and when it may be written to."""
 
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fewset.compute import distributed
 from fewset.compute.machine import describe
 from fewset.core.errors import UserError
 from fewset.io.files import clear_all, write_json, write_text
 from fewset.io.locks import alone
-from fewset.io.paths import inside, partial_of
+from fewset.io.paths import inside
 from fewset.io.reading import read_json
 from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 
 RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
 ENVIRONMENT, RESULTS = "environment.json", "results"
-TRACKING = "tracking"  # all in it is written by the trackers of experiments
+TRACKING = "tracking"  # the trackers of experiments write all that is in it
 _LOCK = ".lock"
 
 RunState = Literal["new", "unfinished", "finished"]
 
-_ARRAYS = r"examples\.npz|per_task(_.+)?\.npy"  # beside a result
-_DIGEST = r"(\.sha256)?"
-_CHECKED_WEIGHTS = re.escape(WEIGHTS) + _DIGEST
-_WRITTEN = {  # the names of the files that a run and its evaluations write, by the folder they are in
-    Path(): "|".join((*map(re.escape, (RESULT, METRICS, LOG, ENVIRONMENT)), _CHECKED_WEIGHTS, _ARRAYS)),
-    Path(RESULTS): rf".+-seed\d+\.(json|{_ARRAYS})",
-    CHECKPOINT.parent: re.escape(CHECKPOINT.name) + _DIGEST,
-}
+_WRITTEN = (
+    RESULT, METRICS, LOG, ENVIRONMENT, WEIGHTS, f"{WEIGHTS}.sha256", "examples.npz", "per_task*.npy",
+    f"{CHECKPOINT}", f"{CHECKPOINT}.sha256", f"{RESULTS}/*-seed*.json", f"{RESULTS}/*-seed*.np[yz]",
+)  # fmt: skip
+"""Patterns of all files that a run and its evaluations write, but for its recipe and those of trackers."""
 
 
-class RunDirectory(TrainingFiles):
-    """The directory of one run. A finished run is never overwritten unless asked to."""
+class RunDirectory:
+    """The directory of one run. A finished run is never overwritten without `force`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.files = path, TrainingFiles(path)
 
     @property
     def state(self) -> RunState:
@@ -44,46 +43,36 @@ class RunDirectory(TrainingFiles):
 
     @property
     def made_of(self) -> dict[str, str]:
-        """The digests of what the run was trained on and started from, as far as they are known."""
-        known, digests = self._environment(), ("data_digest", "init_digest")
-        return {key: str(known[key]) for key in digests if key in known}
-
-    def _environment(self) -> dict[str, Any]:
+        """The digests of the data and the weights that the run began with, if they are recorded."""
         file = self.path / ENVIRONMENT
         try:
-            known = read_json(file) if file.exists() else {}
-        except (OSError, ValueError) as error:
-            raise self._unknown_beginning(str(error)) from None
-        if not isinstance(known, dict):
-            raise self._unknown_beginning("it is not a table")
-        return known
-
-    def _unknown_beginning(self, problem: str) -> UserError:
-        return UserError(
-            f"{self.path / ENVIRONMENT} cannot be read ({problem}), so nobody knows what the run began with; "
-            "remove it, or start anew with --force"
-        )
+            recorded = read_json(file) if file.exists() else {}
+            return {key: str(recorded[key]) for key in ("data_digest", "init_digest") if key in recorded}
+        except (OSError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{file} cannot be read ({error}); remove it, or start the run again with --force"
+            ) from None
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """One run at a time writes into the directory: a second one is refused."""
-        told = f"another process is writing the run {self.path} now; wait until it is done, or choose another"
+    def locked(self) -> Iterator[None]:
+        """Let only one run at a time write into the directory."""
+        busy = f"another process is writing the run {self.path} now; wait until it is done, or choose another"
         new = [place for place in (self.path, *self.path.parents) if not place.exists()]
         try:
-            with alone(self.path / _LOCK, told, distributed.on_main_process):
+            with alone(self.path / _LOCK, busy, distributed.on_main_process):
                 yield
         finally:
-            with suppress(OSError):  # one is not empty: something came of it
+            with suppress(OSError):  # a directory that is no longer empty stays
                 for place in new:
                     place.rmdir()
 
     def begin(self, recipe: str, resume: bool, force: bool, **environment: object) -> None:
-        """Make the directory ready to be written to, or refuse with the remedy.
+        """Prepare the directory for a run, or raise an error with the remedy.
 
-        Starting anew removes all files that a run and its evaluations have written, and no others.
-        `environment` is what there is to say of it besides the machine.
+        With `force` all files that a run and its evaluations have written are removed, and no others.
+        `environment` is recorded with the description of the machine.
         """
-        clear_all(*(inside(self.path, folder) for folder in (*_WRITTEN, Path(TRACKING))))
+        clear_all(*(inside(self.path, part) for part in ("", CHECKPOINT.parent, RESULTS, TRACKING)))
         if self.state == "new":
             if self.path.exists() and any(file.name != _LOCK for file in self.path.iterdir()):
                 raise UserError(
@@ -94,7 +83,7 @@ class RunDirectory(TrainingFiles):
         elif not resume:
             go_on = "" if self.state == "finished" else "--resume goes on, "
             raise UserError(
-                f"{self.path} holds a run that is {self.state}: {go_on}--force starts anew, "
+                f"{self.path} holds a run that is {self.state}: {go_on}--force starts again, "
                 "--out names another directory"
             )
         if force or self.state == "new":
@@ -102,13 +91,11 @@ class RunDirectory(TrainingFiles):
         write_json(self.path / ENVIRONMENT, {**describe(), **environment})
 
     def _clear(self) -> None:
-        """Remove what a run has written but its recipe: without one this would not be a run any more."""
-        (self.path / RESULT).unlink(missing_ok=True)  # first: from now on the run is unfinished
+        """Remove the files of a run, the result first: then the run is unfinished. Its recipe stays."""
+        for pattern in _WRITTEN:
+            for file in self.path.glob(pattern):
+                file.unlink()
         shutil.rmtree(self.path / TRACKING, ignore_errors=True)
-        for folder, names in _WRITTEN.items():
-            directory = self.path / folder
-            for file in directory.glob("*"):
-                if re.fullmatch(names, partial_of(file) or file.name):
-                    file.unlink()
-            if folder.name and directory.is_dir() and not any(directory.iterdir()):
-                directory.rmdir()
+        for folder in (CHECKPOINT.parent, RESULTS):
+            with suppress(OSError):  # it is not there, or has files of the user
+                (self.path / folder).rmdir()

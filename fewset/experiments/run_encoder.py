@@ -31,21 +31,20 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
     """The backbone of a run, a weights file or a released model.
 
     The shorter side of a photograph becomes the backbone's input size, the centre is cropped: as images are
-    imported into a set of that size. Of a model with scales it is the first of them that is cropped.
+    imported into a set of that size.
     """
     path = find_weights(source)
     model = image_embedder(load_weights(path)[0], f"the encoder {source!r}")
     backbone: Any = model.backbone
     size, place = model.input_size, pick_device(device)
-    resized = round(size / model.scales[0]) if model.scales else size
-    preprocessing = Preprocessing(size, size, resized, backbone.mean, backbone.std, resample=BILINEAR)
+    preprocessing = Preprocessing(size, size, size, backbone.mean, backbone.std, resample=BILINEAR)
     tried_on = torch.randint(256, (2, 3, size, size), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         folded = model.folded(tried_on.to(torch.uint8)).to(place)
     known = source
     if source not in released_models():
         known = recorded_path(source)
-        known = known if "/" in known else f"./{known}"  # not to be taken for the name of another encoder
+        known = known if "/" in known else f"./{known}"  # a path, not the name of another encoder
     return NetworkEncoder(
         known, model.dim, preprocessing.digest([path]), preprocessing, folded.embed_normalised, place
     )

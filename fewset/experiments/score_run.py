@@ -1,8 +1,9 @@
-"""Score a run by a protocol and write the result: its file, the value of each task, a few example tasks."""
+"""Score a run by a protocol, and write the result, the values of all tasks and a few example tasks."""
 
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
@@ -15,6 +16,7 @@ from fewset.compute.machine import describe
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.names import plain_name
 from fewset.core.parsing import parse, parse_words
+from fewset.data.features.table import FeatureTable
 from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.protocols import (
@@ -37,11 +39,9 @@ from fewset.io.paths import inside
 from fewset.models.task_model import TaskModel
 from fewset.tasks.scores import Score
 
-_MOST_TRIED = 500  # numbers of queries, to find one that works
-
 
 class Chosen(TypedDict, total=False):
-    """What a run is scored on where that is not what its recipe says; None is the same as not given."""
+    """Options that replace those of a run's recipe; None is the same as not given."""
 
     data: str | None
     split: str | None
@@ -65,10 +65,10 @@ def evaluate_run(
 ) -> tuple[Result, Path]:
     """Score a run, and write the result; returns it and its file.
 
-    What is not given comes from the run's recipe; the setting is by default the one for what the model takes.
-    `options` are those of the setting alone. With the query "auto" there are as many queries as the smallest
-    class has items for, up to the recipe's number. The result on the recipe's own tasks, in the default
-    setting, is the run's `result.json`; others go into `results/`.
+    By default all is as in the run's recipe, and the setting is the default for the model's data. `options`
+    are those of the setting. With `query="auto"` there are as many queries as the smallest class has items
+    for, at most those of the recipe. The result on the recipe's own tasks, in the default setting, is
+    `result.json`; others go into `results/`.
     """
     recipe = run_recipe(run)
     others = inside(run, RESULTS)
@@ -76,12 +76,15 @@ def evaluate_run(
     name = setting or own
     protocol = make_protocol(name, options or {})
     model = load(run).to(pick_device(device))
+    elsewhere = chosen.get("data") not in (None, recipe.data.set)
+    data = open_data(recipe.model, chosen.get("data") or recipe.data.set)
     auto = chosen.get("query") == "auto"
     if auto:
         chosen["query"] = recipe.evaluate.query
-    job, items = _drawable(make_job(recipe, model, skip_small_classes, **chosen), protocol, name, auto)
-    if isinstance(job.data, ImageSet):
-        warn_of_scale(run, recipe, job.data)
+    job = make_job(recipe, model, data, skip_small_classes, **chosen)
+    job, items = _drawable(job, protocol, name, auto)
+    if isinstance(data, ImageSet):
+        warn_of_scale(run, recipe, data)
     began = time.monotonic()
     outcome = protocol.evaluate(job, items)
     seconds = time.monotonic() - began
@@ -93,8 +96,8 @@ def evaluate_run(
         setting=name,
         options=asdict(protocol),  # type: ignore[call-overload]
         variant=protocol.label,
-        data=job.data.name,
-        data_digest=job.data.digest,
+        data=data.name,
+        data_digest=data.digest,
         weights_digest=file_digest(run / WEIGHTS),
         recipe_digest=recipe_digest(read_recipe(run / RECIPE)),
         **{"split": job.split, "domain": job.domain, **asdict(job.spec), **outcome.replaced},
@@ -110,23 +113,19 @@ def evaluate_run(
         task_key=", ".join(filter(None, (outcome.task_key, _nearness_key(job)))),
         left_out=outcome.left_out,
     )
-    plain = protocol == PROTOCOLS[own]() and not skip_small_classes
-    there = (job.data.name, job.domain, job.split, job.spec)
-    other = _is_another(job, recipe)
-    if (
-        plain
-        and not other
-        and there == (recipe.data.name, recipe.data.domain, recipe.evaluate.split, recipe.evaluate.spec)
-    ):
+    plain = protocol == PROTOCOLS[own]() and not skip_small_classes and not elsewhere
+    tasks = (recipe.data.domain, recipe.evaluate.split, recipe.evaluate.spec)
+    if plain and (job.domain, job.split, job.spec) == tasks:
         file, stem = run / RESULT, ""
     else:
-        stem = _stem(result, job.data.digest if other else "")
+        of_same_name = elsewhere and data.name == recipe.data.name
+        stem = _stem(result, data.digest if of_same_name else "")
         file = others / f"{stem}json"
     return distributed.on_main_process(lambda: _write(result, outcome, file, stem)), file
 
 
 def _nearness_key(job: Job) -> str:
-    """Which nearness tasks of related classes were drawn by."""
+    """The nearness that tasks of related classes were drawn by."""
     return f"nearness {job.images.nearness.digest[:12]}" if job.spec.related and job.images.nearness else ""
 
 
@@ -138,10 +137,7 @@ def _nearness_note(job: Job) -> dict[str, str]:
 
 
 def make_protocol(name: str, options: Mapping[str, Any]) -> Protocol:
-    """The protocol of that name with its options, which may be words of the command line.
-
-    An option of another protocol is an error that says whose it is.
-    """
+    """The protocol of that name with its options, which may be words of the command line."""
     kind, hints = PROTOCOLS[name], get_type_hints(PROTOCOLS[name])
     known = {other: {item.name for item in fields(its)} for other, its in PROTOCOLS.items()}  # type: ignore[arg-type]
     values = {}
@@ -158,19 +154,22 @@ def make_protocol(name: str, options: Mapping[str, Any]) -> Protocol:
 
 
 def make_job(
-    recipe: Recipe, model: TaskModel, skip_small_classes: bool = False, **chosen: Unpack[Chosen]
+    recipe: Recipe,
+    model: TaskModel,
+    source: ImageSet | FeatureTable,
+    skip_small_classes: bool = False,
+    **chosen: Unpack[Chosen],
 ) -> Job:
-    """What a recipe's model is to be scored on."""
+    """The job to score a recipe's model on the data `source`."""
     given: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
-    source = open_data(recipe.model, given.get("data", recipe.data.set))
     domain = given.get("domain", None if "data" in given else recipe.data.domain)
-    numbers = {key: given[key] for key in asdict(recipe.evaluate.spec) if key in given}
+    spec = {key: given[key] for key in asdict(recipe.evaluate.spec) if key in given}
     return Job(
         model,
         source,
         given.get("split", recipe.evaluate.split),
         domain,
-        replace(recipe.evaluate.spec, **numbers),
+        replace(recipe.evaluate.spec, **spec),
         hold_out=recipe.data.hold_out,
         seed=recipe.seed,
         trained_here=(source.name, domain) == (recipe.data.name, recipe.data.domain),
@@ -180,43 +179,26 @@ def make_job(
 
 
 def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> tuple[Job, Any]:
-    """The job and the items of its tasks; with `auto`, with fewer queries if the items are too few."""
-    try:
-        return job, prepare(protocol, name, job)
-    except UserError as error:
-        problem = error
-    for count in range(min(job.spec.query - 1, _MOST_TRIED), 0, -1):
-        fewer = replace(job, spec=replace(job.spec, query=count))
-        try:
-            items = prepare(protocol, name, fewer)
-        except UserError:
-            continue
-        if auto:
-            return fewer, items
-        raise UserError(f"{problem}; --query {count} works, and --query auto takes it")
-    raise problem
+    """The job and the items of its tasks; with `auto` with fewer queries if there are too few items."""
+    fewest = 1 if auto else job.spec.query
+    for query in range(job.spec.query, fewest, -1):
+        fewer = replace(job, spec=replace(job.spec, query=query))
+        with suppress(UserError):
+            return fewer, prepare(protocol, name, fewer)
+    fewer = replace(job, spec=replace(job.spec, query=fewest))
+    return fewer, prepare(protocol, name, fewer)
 
 
-def check_evaluation(recipe: Recipe, model: TaskModel) -> None:
-    """Refuse, before the training, a recipe whose own tasks cannot be drawn after it."""
+def check_evaluation(recipe: Recipe, model: TaskModel, data: ImageSet | FeatureTable) -> None:
+    """Reject, before the training, a recipe whose own tasks cannot be drawn after it."""
     name = default_protocol(recipe.model.takes)
-    prepare(PROTOCOLS[name](), name, make_job(recipe, model))
-
-
-def _is_another(job: Job, recipe: Recipe) -> bool:
-    """Whether the data are others than the recipe's, though of the same name."""
-    if job.data.name != recipe.data.name:
-        return False
-    try:
-        return bool(job.data.digest != open_data(recipe.model, recipe.data.set).digest)
-    except UserError:  # there is no such set here
-        return True
+    prepare(PROTOCOLS[name](), name, make_job(recipe, model, data))
 
 
 def _stem(result: Result, digest: str = "") -> str:
-    """The beginning of the names of the files of a result that is not on the recipe's own tasks.
+    """The beginning of the file names of a result that is not on the recipe's own tasks.
 
-    A `digest` tells data from others of the same name.
+    A `digest` distinguishes data from other data of the same name.
     """
     setting = "" if result.setting == "standard" else result.setting
     domain = (result.domain or "").replace("→", "-to-")
@@ -229,7 +211,7 @@ def _stem(result: Result, digest: str = "") -> str:
 
 
 def _write(result: Result, outcome: Outcome, file: Path, stem: str) -> Result:
-    """Write a result with its arrays: all of one evaluation, though another may write them at once."""
+    """Write a result with its arrays; if two processes do that at once, all files are of one of them."""
     with in_turn(file.with_name(f".{file.name}.lock")):
         result = _write_arrays(result, outcome, file.parent, stem)
         write_result(result, file)
@@ -237,7 +219,7 @@ def _write(result: Result, outcome: Outcome, file: Path, stem: str) -> Result:
 
 
 def _write_arrays(result: Result, outcome: Outcome, folder: Path, stem: str) -> Result:
-    """Write the values of each task, and the examples; returns the result with the names of these files."""
+    """Write the values of all tasks and the examples; returns the result with the names of these files."""
 
     def stored(score: Score, name: str) -> StoredScore:
         with replacing(folder / name) as temporary, temporary.open("wb") as file:
@@ -262,15 +244,14 @@ def warn_of_scale(run: Path, recipe: Recipe, images: ImageSet) -> None:
     """Warn if a set is stored at another size than the one that a run was trained on.
 
     A model sees the middle of a stored image, 84 of its 92 pixels for example. In a set that is stored at
-    another size, objects appear at another scale, which may cost points. Weights files of early versions do
-    not hold the size; they were trained on sets as `fewset data import` stores them by default.
+    another size, objects appear at another scale, which may cost points. Some released weights do not hold
+    the size; they were trained on sets that were imported with the default size.
     """
-    by_default = {name: layout.size for name, layout in IMPORTERS.items()}
-    trained = stored_size(run / WEIGHTS) or by_default.get(recipe.data.set)
-    if trained is None or recipe.model.scales or trained == images.size:
-        return
-    warnings.warn(
-        f"{images.name!r} is stored at {images.size} px, and {run} was trained on images stored at {trained} "
-        f"px, so objects appear at another scale; import the set again with --size {trained}",
-        stacklevel=3,
-    )
+    sizes = {name: layout.size for name, layout in IMPORTERS.items()}
+    trained = stored_size(run / WEIGHTS) or sizes.get(recipe.data.set, images.size)
+    if trained != images.size:
+        warnings.warn(
+            f"{images.name!r} is stored at {images.size} px, and {run} was trained on images stored at "
+            f"{trained} px, so objects appear at another scale; import the set again with --size {trained}",
+            stacklevel=3,
+        )

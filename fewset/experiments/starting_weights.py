@@ -1,16 +1,17 @@
-"""Where a training starts from: which data and weights, and whether these may know what it holds out."""
+"""The data and weights that a training starts from, and whether it holds out items that these have seen."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from fewset.core.errors import UserError
-from fewset.data.images.store import list_sets, open_set
+from fewset.data.features.table import FeatureTable
+from fewset.data.images.store import ImageSet, list_sets, open_set
 from fewset.data.manifest import Origin
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import run_recipe
 from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
-from fewset.experiments.weights import load, released_models
+from fewset.experiments.weights import released_models
 from fewset.io.files import file_digest
 from fewset.io.paths import recorded_path, user_path
 from fewset.models.task_model import TaskModel
@@ -30,9 +31,9 @@ def find_init(init: str, beside: Path) -> Path:
     )
 
 
-def made_of(recipe: Recipe, beside: Path) -> dict[str, str]:
-    """The digests of what a training is made of: its data, and the weights that it starts from."""
-    digests = {"data_digest": open_data(recipe.model, recipe.data.set).digest}
+def made_of(recipe: Recipe, beside: Path, data: ImageSet | FeatureTable) -> dict[str, str]:
+    """The digests of a training's data and of the weights that it starts from."""
+    digests = {"data_digest": data.digest}
     if recipe.init:
         source = find_init(recipe.init, beside)
         digests["init_digest"] = file_digest(source / WEIGHTS if source.is_dir() else source)
@@ -40,27 +41,26 @@ def made_of(recipe: Recipe, beside: Path) -> dict[str, str]:
 
 
 def changes_since(run: RunDirectory, recipe: Recipe) -> str:
-    """What is another now than when a run began, as a sentence; empty where nothing is, or nobody knows."""
+    """A sentence about data or weights that changed since a run began; empty if none did or it is unknown."""
     names = {"data_digest": recipe.data.set, "init_digest": recipe.init}
     try:
-        now = made_of(recipe, run.path.parent)
-    except UserError:  # something is not there any more, so nothing speaks against the run
+        now = made_of(recipe, run.path.parent, open_data(recipe.model, recipe.data.set))
+    except UserError:  # the data or the weights were removed: nothing shows a change
         return ""
     other = [name for key, name in names.items() if run.made_of.get(key, now.get(key)) != now.get(key)]
     return f"{other[0]!r} is not the one that {run.path} began with" if other else ""
 
 
-def describe_start(model: TaskModel, source: Path) -> str:
-    """Where training starts from, and in what the backbone there is another though its weights fit."""
-    there, here = (repr(each.backbone).splitlines() for each in (load(source), model))
-    lines = zip(there, here, strict=False)
+def describe_start(model: TaskModel, initial: TaskModel, source: Path) -> str:
+    """The source of the initial model, and how its backbone differs though its weights fit."""
+    lines = zip(*(repr(each.backbone).splitlines() for each in (initial, model)), strict=False)
     other = [f"{old.strip()} there, {new.strip()} here" for old, new in lines if old != new]
     place = recorded_path(source)
     return f"starts from {place}" + (f", with another backbone: {'; '.join(other)}" if other else "")
 
 
 def check_held_out(recipe: Recipe, source: Path) -> None:
-    """Refuse to start from weights that may know the items which this recipe holds out."""
+    """Reject initial weights that may have been trained on the items that a recipe holds out."""
     if _may_know(recipe, source):
         share = recipe.data.hold_out
         raise UserError(
@@ -71,10 +71,10 @@ def check_held_out(recipe: Recipe, source: Path) -> None:
 
 
 def _may_know(recipe: Recipe, source: Path, followed: frozenset[Path] = frozenset()) -> bool:
-    """Whether weights may come from items that a recipe holds out.
+    """Whether weights may have been trained on items that a recipe holds out.
 
-    Weights that were trained on another image set do not, unless those that they started from do. Those
-    that nobody can find any more are taken to be of the same set.
+    Weights from another image set were not, unless the weights that they started from were. Weights that are
+    not found are taken to be from the same set.
     """
     if not (source / RECIPE).exists():
         return True

@@ -14,9 +14,9 @@ from fewset.experiments.trackers import TRACKERS, TrackedRun, Tracker
 
 
 class Tracking:
-    """Passes the rows and the score of a run on to trackers; as a context manager it ends them.
+    """Passes the rows and the score of a run to trackers; as a context manager it ends them.
 
-    A tracker that fails during the training is left out with a warning, for which there is `warn`.
+    A tracker that fails during the training is dropped, and `warn` gets a message.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -25,11 +25,11 @@ class Tracking:
         self._rows = 0  # how many rows the trackers have
 
     def choose(self, names: Iterable[str]) -> None:
-        """Make the trackers of these names; one that is unknown or not installed is an error."""
+        """Make the trackers of these names; an unknown one, or one that is not installed, is an error."""
         self._trackers = {name: TRACKERS[name]() for name in dict.fromkeys(names)}
 
     def start(self, recipe: Recipe, folder: Path) -> None:
-        """Begin a run, with a folder for each tracker in `folder`; a tracker that cannot is an error."""
+        """Begin a run; each tracker gets a folder in `folder`. A tracker that cannot begin is an error."""
         keys = flattened(plain(replace(recipe, card=None)))
         flat = {key: str(value) if isinstance(value, list) else value for key, value in keys.items()}
         for name, tracker in self._trackers.items():
@@ -57,7 +57,7 @@ class Tracking:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.finish(None)  # of a run that was stopped; else there are no trackers left
+        self.finish(None)  # of a run that was stopped; else all are finished already
 
     def _each(self, call: Callable[[Tracker], None]) -> None:
         for name, tracker in list(self._trackers.items()):
@@ -73,7 +73,7 @@ def _failure(name: str, error: Exception) -> str:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """The finite numbers among the values: one task has no interval."""
+    """The finite values: one task has no interval."""
     return {
         key: float(value)
         for key, value in values.items()

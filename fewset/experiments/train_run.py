@@ -1,4 +1,4 @@
-"""A recipe becomes a run directory: train, keep the best weights, score them."""
+"""Run a recipe into a run directory: train, keep the best weights, score them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from fewset.compute import distributed
 from fewset.compute.devices import pick_device, usable_precision
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
+from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.build import build_model, open_data, with_dim
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
-from fewset.experiments.run_directory import RECIPE, RESULT, TRACKING, WEIGHTS, RunDirectory, RunState
+from fewset.experiments.run_directory import RECIPE, RESULT, TRACKING, WEIGHTS, RunDirectory
 from fewset.experiments.score_run import check_evaluation, evaluate_run
 from fewset.experiments.starting_weights import (
     changes_since,
@@ -30,6 +33,7 @@ from fewset.experiments.weights import initialise, load, save_weights
 from fewset.io.files import file_digest
 from fewset.io.paths import inside
 from fewset.models.model import FewShotModel, embedding_model
+from fewset.models.task_model import TaskModel
 from fewset.training.batches import TrainingItems
 from fewset.training.episodic import MetaTraining
 from fewset.training.feature_training import FeatureTraining
@@ -54,28 +58,30 @@ def execute(
     echo: Callable[[str], None] = print,
     log_to: Iterable[str] = (),
 ) -> Result:
-    """Run a recipe to its end in the directory `out`; returns what `result.json` there holds.
+    """Run a recipe to its end in the directory `out`; returns the result that `result.json` there holds.
 
-    With `resume` a run that was stopped goes on, and the result of a finished one comes back; with `force` it
-    starts anew. `echo` is given what the user should know at once, and the trackers `log_to` each epoch.
+    With `resume` a run that was stopped goes on, and a finished one returns its result; with `force` it
+    starts again. `echo` gets messages for the user, and the trackers `log_to` get each epoch.
     """
     if getattr(recipe, kind) is None:
         other = "train" if kind == "pretrain" else "pretrain"
         raise UserError(f"recipe {recipe.name!r} has no [{kind}] table; use `fewset {other}`")
     if resume and force:
-        raise UserError("--resume goes on with a run, --force starts anew; give one of them")
+        raise UserError("--resume goes on with a run, --force starts it again; give one of them")
     run = RunDirectory(out)
 
     def tell(line: str) -> None:
-        run.log(line)
+        run.files.log(line)
         echo(line)
 
     tracking = Tracking(tell)
-    with run.alone():
+    with run.locked():
         recipe = with_dim(recipe)
         distributed.on_main_process(lambda: tracking.choose(log_to))
-        if resume and distributed.on_main_process(lambda: _resumed_state(run, recipe)) == "finished":
-            return _finished_result(out, recipe, device, echo)
+        if resume:
+            distributed.on_main_process(lambda: _check_resumable(run, recipe))
+            if distributed.on_main_process(lambda: run.state) == "finished":
+                return _finished_result(out, recipe, device, echo)
         return _train(recipe, run, tracking, resume, force, device, tell)
 
 
@@ -96,8 +102,9 @@ def _train(
     where = pick_device(device)
     precision, note = usable_precision(config.precision, where)
     changes: Any = {kind: replace(config, precision=precision)}
-    began_with = made_of(recipe, out.parent)  # before they are read: if they are replaced, that is noticed
-    stage = stage_for(replace(recipe, **changes), out.parent, where)
+    data = open_data(recipe.model, recipe.data.set)
+    began_with = made_of(recipe, out.parent, data)  # first, to notice if they are replaced
+    stage, start = _prepare(replace(recipe, **changes), out.parent, where, data)
     check_divisible(stage.per_step)
 
     def begin() -> None:
@@ -107,105 +114,102 @@ def _train(
         run.begin(text, resume, force, **environment, **began_with)
         tracking.start(recipe, inside(out, Path(TRACKING)))
 
-    run.follow = tracking.rows
+    run.files.follow = tracking.rows
     with tracking:
         distributed.on_main_process(begin)
-        start = describe_start(stage.model, find_init(recipe.init, out.parent)) if recipe.init else ""
         for line in filter(None, (note, start)):
             tell(line)
-        fit(stage, run)
+        fit(stage, run.files)
         if recipe.model.gate and not config.epochs:
             stage.validate()  # chooses the gate of weights that stay as they are
         changed = distributed.on_main_process(lambda: changes_since(run, recipe))
         if changed:
-            raise UserError(f"{changed}: it was replaced while the run was trained; start anew with --force")
-        size = _stored_size(recipe)
+            raise UserError(f"{changed}: it was replaced while the run was trained; start again with --force")
+        size = data.size if isinstance(data, ImageSet) else None
         distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS, size))
         result = evaluate_run(out, device=device)[0]
         tracking.finish(result)
     return result
 
 
-def _resumed_state(run: RunDirectory, recipe: Recipe) -> RunState:
-    """The state of a run to go on with, which must be one of the same recipe, on the same data."""
+def _check_resumable(run: RunDirectory, recipe: Recipe) -> None:
+    """Check that a run that was begun has the same recipe and, until it is finished, the same data."""
+    if run.state == "new":
+        return
     file = run.path / RECIPE
-    if run.state != "new" and not (file.exists() and _recorded_alike(read_recipe(file), recipe, run)):
+    recorded = [recorded_recipe(each, run.path.parent) for each in (read_recipe(file), recipe)]
+    if recorded[0] != recorded[1]:
         raise UserError(
-            f"the recipe differs from {file}: resume with the same recipe and the same --set, or start anew "
+            f"the recipe differs from {file}: resume with the same recipe and the same --set, or start again "
             "with --force"
         )
     changed = changes_since(run, recipe)
     if run.state == "unfinished" and changed:
-        raise UserError(f"{changed}; start anew with --force")
-    return run.state
-
-
-def _recorded_alike(first: Recipe, second: Recipe, run: RunDirectory) -> bool:
-    beside = run.path.parent
-    return recorded_recipe(first, beside) == recorded_recipe(second, beside)
+        raise UserError(f"{changed}; start again with --force")
 
 
 def _finished_result(out: Path, recipe: Recipe, device: str, echo: Callable[[str], None]) -> Result:
-    """The result of a finished run; scored anew if its weights or its data are not those of the result."""
+    """The result of a finished run; scored again if its weights or its data are not those of the result."""
     result = read_result(out / RESULT)
     made_of = (file_digest(out / WEIGHTS), open_data(recipe.model, recipe.data.set).digest)
     if (result.weights_digest, result.data_digest) != made_of:
-        echo(f"{out}: the weights or the data are not those of the result; scoring anew")
+        echo(f"{out}: the weights or the data are not those of the result; scoring again")
         return evaluate_run(out, device=device)[0]
     return result
 
 
 def stage_for(recipe: Recipe, beside: Path, device: torch.device = _CPU) -> Stage:
-    """The stage of training that a recipe describes; `beside` is where it looks for initial weights."""
+    """The stage of training that a recipe describes; `beside` is the directory of its initial weights."""
     recipe = with_dim(recipe)
-    data = open_data(recipe.model, recipe.data.set)
-    model = build_model(recipe.model, recipe.seed).to(device)
-    check_evaluation(recipe, model)  # now, not only after the training
-    begins = None
+    return _prepare(recipe, beside, device, open_data(recipe.model, recipe.data.set))[0]
+
+
+def _prepare(
+    recipe: Recipe, beside: Path, device: torch.device, data: ImageSet | FeatureTable
+) -> tuple[Stage, str]:
+    """The stage, and a line for the log about the weights that it starts from."""
+    model, start = build_model(recipe.model, recipe.seed).to(device), ""
+    check_evaluation(recipe, model, data)  # now, not only after the training
+    adapter_begun = False
     if recipe.init:
         source = find_init(recipe.init, beside)
         if recipe.data.hold_out:
             check_held_out(recipe, source)
-        begins = load(source)
-        initialise(model, begins, source)
+        initial = load(source)
+        initialise(model, initial, source)
+        start, adapter_begun = describe_start(model, initial, source), initial.capabilities.adapter_fitted
     if isinstance(data, FeatureTable):
         assert recipe.train is not None  # as in every recipe on features
         on_features = embedding_model(model, "training on features")
-        return FeatureTraining(on_features, data, recipe.train, recipe.seed)
+        return FeatureTraining(on_features, data, recipe.train, recipe.seed), start
     items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
     if "centre" in (recipe.model.feature_transform or ()):
-        _fit_transform(embedding_model(model, "the step 'centre' of model.feature_transform"), items)
-    if model.capabilities.adapter_fitted and not (begins and begins.capabilities.adapter_fitted):
-        _fit_adapter(embedding_model(model, "an adapter that begins with the train classes"), items)
+        centred = embedding_model(model, "the step 'centre' of model.feature_transform")
+        plain = FewShotModel(
+            centred.backbone, centred.adapter, centred.head, test_time_flip=centred.test_time_flip
+        )
+        centred.feature_transform.fit(_embed_train_split(plain, items))
+    if model.capabilities.adapter_fitted and not adapter_begun:
+        fitted = embedding_model(model, "an adapter that begins with the train classes")
+        adapter: Any = fitted.adapter
+        features = _embed_train_split(fitted, items)
+        adapter.fit(features, torch.from_numpy(items.train.labels).to(features.device))
+    return _stage_on_images(recipe, model, items), start
+
+
+def _stage_on_images(recipe: Recipe, model: TaskModel, items: TrainingItems) -> Stage:
     if recipe.pretrain is not None:
-        pretrained = embedding_model(model, "pre-training")
-        return Pretraining(pretrained, items, recipe.pretrain, recipe.seed)
-    assert recipe.train is not None  # a recipe has one table or the other
-    if recipe.train.freeze_backbone or recipe.train.frozen_blocks:
+        return Pretraining(embedding_model(model, "pre-training"), items, recipe.pretrain, recipe.seed)
+    config = recipe.train
+    assert config is not None  # a recipe has one table or the other
+    if config.freeze_backbone or config.frozen_blocks:
         frozen = embedding_model(model, "a frozen backbone", or_maps=True)
-        return FrozenTraining(frozen, items, recipe.train, recipe.seed)
-    if recipe.train.joint is not None:
+        return FrozenTraining(frozen, items, config, recipe.seed)
+    if config.joint is not None:
         joint = embedding_model(model, "joint training (train.joint)")
-        return JointTraining(joint, items, recipe.train, recipe.seed)
-    return MetaTraining(model, items, recipe.train, recipe.seed)
+        return JointTraining(joint, items, config, recipe.seed)
+    return MetaTraining(model, items, config, recipe.seed)
 
 
-def _fit_transform(model: FewShotModel, items: TrainingItems) -> None:
-    """Take the mean of the train split's embeddings, as the backbone gives them before the training."""
-    plain = FewShotModel(model.backbone, model.adapter, model.head, test_time_flip=model.test_time_flip)
-    model.feature_transform.fit(
-        embed_images(plain, items.images.images, items.train.rows, title="embedding the train split")
-    )
-
-
-def _fit_adapter(model: FewShotModel, items: TrainingItems) -> None:
-    """Give an adapter that begins with them the embeddings and classes of the train split."""
-    features = embed_images(model, items.images.images, items.train.rows, title="embedding the train split")
-    adapter: Any = model.adapter
-    adapter.fit(features, torch.from_numpy(items.train.labels).to(features.device))
-
-
-def _stored_size(recipe: Recipe) -> int | None:
-    """Pixels a side of the images that a recipe trains on, as they are stored; None of features."""
-    data = open_data(recipe.model, recipe.data.set)
-    return None if isinstance(data, FeatureTable) else data.size
+def _embed_train_split(model: TaskModel, items: TrainingItems) -> Float[Tensor, "items D"]:
+    return embed_images(model, items.images.images, items.train.rows, title="embedding the train split")

@@ -1,8 +1,7 @@
 """Weights files and released models.
 
-A weights file is safetensors with a description of its model, so that nothing else is needed to load it. A
-released model comes with the package and is known by its name: it is a directory `NAME/` with the recipe, the
-weights and their digest of the run that made it.
+A weights file is safetensors with a description of its model, so that it can be loaded by itself. A released
+model comes with the package: a directory `NAME/` with the recipe, the weights and their digest.
 """
 
 import json
@@ -30,15 +29,15 @@ from fewset.io.reading import parse_json, regular_file
 from fewset.models.task_model import TaskModel
 
 _FORMAT = 1
-_LISTED = 100  # of what does not fit
+_LISTED = 100  # problems in an error
 _FILES = (RECIPE, WEIGHTS)  # of a released model
 
 
 def save_weights(model: TaskModel, config: ModelConfig, path: Path, stored_size: int | None = None) -> None:
-    """A self-describing weights file: safetensors, with the model's configuration beside the numbers.
+    """Write a weights file: safetensors with the model's configuration as metadata.
 
-    `stored_size` are the pixels a side of the stored images that it was trained on, where that is known. The
-    same weights give the same bytes (one metadata entry: the format does not order several).
+    `stored_size` is the side in pixels of the stored images that the model was trained on, if it is known.
+    The same weights give the same bytes (with one metadata entry: the format does not order several).
     """
     description: dict[str, Any] = {"format": _FORMAT, "model": lasting(config)}
     if stored_size is not None:
@@ -51,7 +50,7 @@ def save_weights(model: TaskModel, config: ModelConfig, path: Path, stored_size:
 def load(source: str | Path) -> TaskModel:
     """Load a model, ready for evaluation.
 
-    No code in a file is run. A model with a part of your own needs that part registered first.
+    No code in a file is run. A model with a custom part needs that part registered first.
 
     Args:
         source: A run directory, a weights file, or where there is no such path, the name of a released
@@ -107,7 +106,7 @@ def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
     if version != _FORMAT:
         raise UserError(
             f"{path} has format {version!r}, expected {_FORMAT}: it is damaged, or of a newer fewset; "
-            "install that, or make it anew"
+            "install that, or make it again"
         )
     config: ModelConfig = parse(ModelConfig, table, "model.")
     try:
@@ -120,28 +119,30 @@ def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
 
 
 def stored_size(path: Path) -> int | None:
-    """Pixels a side of the stored images that the model of a weights file was trained on, if it says so."""
+    """The side in pixels of the stored images that the model was trained on, if the file has it."""
     with safe_open(regular_file(path), framework="pt") as file:
         size = parse_json((file.metadata() or {}).get("fewset", "{}")).get("stored_size")
     return size if isinstance(size, int) else None
 
 
 def load_state(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: object) -> None:
-    """Load a state dict in which every key must match and be finite; the error names those that do not."""
+    """Load a state dict in which all keys must match and all values be finite.
+
+    Only buffers that are NaN in the module itself, such as the mean of a head that is not fitted, may be NaN.
+    """
     check_state(tensors, _shapes(module), source)
-    unset = {
-        name for name, value in module.state_dict().items() if _all_nan(value)
-    }  # before a head is fitted
-    check_finite(
-        {name: value for name, value in tensors.items() if not (name in unset and _all_nan(value))}, source
-    )
+    unset = {name for name, value in module.state_dict().items() if value.isnan().all()}
+    set_values = {
+        name: value for name, value in tensors.items() if name not in unset or not value.isnan().all()
+    }
+    check_finite(set_values, source)
     module.load_state_dict(dict(tensors))
 
 
 def check_state(
     tensors: Mapping[str, torch.Tensor], shapes: Mapping[str, torch.Size], source: object
 ) -> None:
-    """Refuse a state dict with other keys or shapes than these; the error names what does not fit."""
+    """Reject a state dict with other keys or shapes; the error names some that do not fit."""
     problems = [f"missing {name}" for name in shapes if name not in tensors]
     problems += [f"unexpected {name}" for name in tensors if name not in shapes]
     problems += [
@@ -150,18 +151,16 @@ def check_state(
         if name in tensors and tensors[name].shape != shape
     ]
     if problems:
-        told = [shortened(problem) for problem in problems[:_LISTED]]
-        told += [f"and {len(problems) - _LISTED:,} more"] if len(problems) > _LISTED else []
-        raise UserError(f"the weights in {source} do not fit the model: {'; '.join(told)}")
+        listed = "; ".join(map(shortened, problems[:_LISTED]))
+        more = f"; and {len(problems) - _LISTED:,} more" if len(problems) > _LISTED else ""
+        raise UserError(f"the weights in {source} do not fit the model: {listed}{more}")
 
 
 def check_finite(tensors: Mapping[str, torch.Tensor], source: object) -> None:
-    """Refuse weights with NaN or infinite numbers; the error names them."""
-    strange = [name for name, value in tensors.items() if not value.isfinite().all()]
-    if strange:
-        raise UserError(
-            f"the weights in {source} are not finite in {', '.join(strange)}; get or make them anew"
-        )
+    """Reject weights with NaN or infinite values; the error names them."""
+    bad = [name for name, value in tensors.items() if not value.isfinite().all()]
+    if bad:
+        raise UserError(f"the weights in {source} are not finite in {', '.join(bad)}; get or make them again")
 
 
 def initialise(model: TaskModel, source: TaskModel, where: object) -> None:
@@ -175,10 +174,6 @@ def initialise(model: TaskModel, source: TaskModel, where: object) -> None:
 
 def _shapes(module: nn.Module) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in module.state_dict().items()}
-
-
-def _all_nan(value: torch.Tensor) -> bool:
-    return value.numel() > 0 and bool(value.isnan().all())
 
 
 # Released models
@@ -206,7 +201,7 @@ def released_models() -> dict[str, Path]:
 
 
 def find_model(source: str | Path) -> Path:
-    """A run directory or weights file by its path, or else a released model by its name."""
+    """A run directory or a weights file by its path, else a released model by its name."""
     path = user_path(source)
     if path.exists():
         return path
@@ -233,7 +228,7 @@ def is_copy(run: Path, model: Path) -> bool:
 
 
 def copy_model(model: Path, run: Path) -> None:
-    """Make a run directory of a released model; a copy that is there already stays as it is."""
+    """Make a run directory of a released model, unless it is there already."""
     with in_turn(run.with_name(f".{run.name}.lock")):
         if not run.exists():
             with replacing_directory(run) as copy:
@@ -242,6 +237,6 @@ def copy_model(model: Path, run: Path) -> None:
                         shutil.copyfile(model / file, copy / file)
     if not is_copy(run, model):
         raise UserError(
-            f"{run} is not a copy of the released model {model.name!r}, but where one would go: for what is "
-            f"there say {run}, for the released model move it away first"
+            f"{run} is another run than the released model {model.name!r}, whose copy would have this path; "
+            f"for that run give {run}, for the released model move that run away first"
         )

@@ -35,16 +35,13 @@ class FewShotModel(TaskModel):
         test_time_flip: Outside training, embed each image and its mirror image, and take the mean.
         gate: Outside training, keep a part of the adaptation alone: items + gate * (adapted - items). The
             gate is a number of the state dict, 1 at first, that meta-training chooses on validation tasks.
-        scales: The shares of an image's side that are looked at where no crop is drawn, 1 being the whole
-            image. Of several, training takes the first, and evaluation the mean of their embeddings. Without
-            any, it is the middle of the stored pixels.
         sets_of_one: A control: the adapter is given each item as a set of one, without context. The
             difference to the full model is what the rest of the set adds.
         feature_transform: Changes each embedding by itself, before everything that follows the backbone.
 
     Raises:
         ValueError: `average` is unknown; the head takes maps, which the backbone does not give or an adapter
-            cannot adapt; there is a gate and no adapter that adapts; or a scale is not in (0, 1].
+            cannot adapt; or there is a gate and no adapter that adapts.
 
     Example:
         >>> import fewset
@@ -69,7 +66,6 @@ class FewShotModel(TaskModel):
         test_time_flip: bool = False,
         gate: bool = False,
         feature_transform: FeatureTransform | None = None,
-        scales: tuple[float, ...] = (),
         sets_of_one: bool = False,
     ) -> None:
         super().__init__(backbone)
@@ -93,9 +89,6 @@ class FewShotModel(TaskModel):
         self.register_buffer("gate", torch.ones(()) if gate else None)
         self.average, self.transductive, self.test_time_flip = average, transductive, test_time_flip
         self.feature_transform = feature_transform or FeatureTransform(0)  # no steps, no mean
-        if not all(0 < scale <= 1 for scale in scales):
-            raise UserError(f"scales are {list(scales)}, expected shares of the side above 0 and up to 1")
-        self.scales = scales
 
     @property
     def dim(self) -> int:

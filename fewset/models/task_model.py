@@ -44,11 +44,6 @@ def device_of(model: nn.Module) -> torch.device:
 class TaskModel(nn.Module, ABC):
     """Classifies the queries of many tasks at once, from one item an image, the same for all tasks."""
 
-    scales: tuple[float, ...] = ()
-    """The shares of an image's side that the model looks at where no crop is drawn: of several, training
-    takes the first, and evaluation the mean of what they give. Without any, it is the middle of the stored
-    pixels, `input_size` of them."""
-
     backbone: Backbone
 
     def __init__(self, backbone: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""TADAM's auxiliary task: beside its tasks, a model learns to tell all classes of the train split apart."""
+"""TADAM's auxiliary task: beside its tasks, a model learns to classify all classes of the train split."""
 
 import numpy as np
 import torch
@@ -11,10 +11,10 @@ from fewset.tasks.sampling import ClassIndex
 
 
 class AuxiliaryTask(nn.Module):
-    """A layer that tells to which class of the train split each item of a task belongs.
+    """A linear layer that predicts the class of the train split of each item of a task.
 
-    It sees what the head makes of a single item (`head.embed`, as TADAM has it), else the embedding, or the
-    mean over the places of a map.
+    Its input is `head.embed` of the item if the head has that (TADAM's does), else the embedding, or the mean
+    over the places of a map.
 
     Oreshkin et al. (2018) replace a share of the steps by such a classification, 0.9^⌊20 t / T⌋ of them at
     step t of T. Here that share is the weight of its loss in every step (`share`): the same in the mean, with
@@ -24,13 +24,13 @@ class AuxiliaryTask(nn.Module):
     def __init__(self, dim: int, index: ClassIndex) -> None:
         super().__init__()
         self.classifier = nn.Linear(dim, len(index.classes))
-        there = index.rows >= 0
+        valid = index.rows >= 0
         self.class_of = np.zeros(index.rows.max() + 1, dtype=np.int64)
-        self.class_of[index.rows[there]] = np.nonzero(there)[0]
+        self.class_of[index.rows[valid]] = np.nonzero(valid)[0]
 
     @staticmethod
     def share(done: float) -> float:
-        """The weight where this share of the training is done.
+        """The weight when this share of the training is done.
 
         >>> AuxiliaryTask.share(0.0), round(AuxiliaryTask.share(0.99), 3)
         (1.0, 0.135)
@@ -43,7 +43,7 @@ class AuxiliaryTask(nn.Module):
         embedded: Float[Tensor, "T N KQ *places D"],
         items: Int[np.ndarray, "T N KQ"],
     ) -> Float[Tensor, ""]:
-        """The mean cross-entropy of the items of tasks, by their numbers in the index."""
+        """The mean cross-entropy of the items of tasks; `items` are their places in the index."""
         rows = embedded.flatten(1, 2)
         if hasattr(model.head, "embed"):
             rows = model.head.embed(rows)  # type: ignore[operator]
@@ -52,6 +52,6 @@ class AuxiliaryTask(nn.Module):
         return self.loss(rows.flatten(0, 1), items.reshape(-1))
 
     def loss(self, rows: Float[Tensor, "B D"], items: Int[np.ndarray, " B"]) -> Float[Tensor, ""]:
-        """The mean cross-entropy of rows, by their numbers in the index."""
+        """The mean cross-entropy of rows; `items` are their places in the index."""
         labels = torch.from_numpy(self.class_of[items]).to(rows.device)
         return F.cross_entropy(self.classifier(rows), labels)

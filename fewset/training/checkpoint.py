@@ -1,4 +1,4 @@
-"""What training leaves in its directory while it goes on: checkpoint, metrics of each epoch, log."""
+"""The files that training writes into its directory: checkpoint, metrics of each epoch, log."""
 
 import json
 import time
@@ -22,7 +22,7 @@ class TrainingFiles:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.follow: Callable[[list[dict[str, Any]]], None] = lambda _: None
-        """Is given the rows of the metrics whenever they are written."""
+        """Called with all rows of the metrics whenever they are written."""
 
     def log(self, text: str) -> None:
         """Add a line to the log, with the time."""
@@ -33,7 +33,7 @@ class TrainingFiles:
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint by this state."""
-        import torch  # not needed by those who only read the names of the files
+        import torch  # here, since importing the names of the files should take no time
 
         if distributed.is_main_process():
             directory = inside(self.path, CHECKPOINT.parent)
@@ -41,7 +41,7 @@ class TrainingFiles:
                 torch.save(state, temporary)
 
     def load_checkpoint(self) -> dict[str, Any] | None:
-        """The state of the last checkpoint, or None where there is none yet."""
+        """The state of the last checkpoint, or None if there is none yet."""
         path = self.path / CHECKPOINT
         if not path.exists():
             return None
@@ -52,7 +52,7 @@ class TrainingFiles:
             state: dict[str, Any] = dict(torch.load(path, weights_only=True, map_location="cpu"))
         except Exception as error:  # a file that is no checkpoint makes PyTorch raise almost anything
             raise UserError(
-                f"{path} is no checkpoint, or a damaged one ({type(error).__name__}); start anew with --force"
+                f"{path} is damaged or not a checkpoint ({type(error).__name__}); start again with --force"
             ) from None
         return state
 

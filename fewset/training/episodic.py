@@ -1,7 +1,7 @@
 """Meta-training: one step is one or more tasks drawn from the train split (algorithm 1 of the paper)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fewset.compute.devices import Precision
 from fewset.core.errors import UserError
 from fewset.core.randomness import Stream, mix
-from fewset.data.images.augmentation import AREA, Area, draw_rotations, rotate
+from fewset.data.images.augmentation import draw_rotations, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.models.losses import Scored, contrastive_logits, task_loss
@@ -25,11 +25,12 @@ from fewset.tasks.sampling import ClassIndex, sample_tasks
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
 from fewset.training.auxiliary import AuxiliaryTask
-from fewset.training.batches import TrainingItems, check_crop_area, check_positive, embed_batch, load_batch
-from fewset.training.gate import score_with_best_gate
+from fewset.training.batches import TrainingItems, check_positive, embed_batch, load_batch
 from fewset.training.loop import PerStep, Step
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 from fewset.training.seeding import seeded
+
+GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True)
@@ -53,23 +54,19 @@ class TrainConfig:
     """Meta-training. The defaults are the authors' for FEAT with the ConvNet, 1 shot, on miniImageNet.
 
     `init` is the name of a run beside this one, a run directory, a weights file or the name of a released
-    model. With `other_ways` or `other_shots` all tasks of a step have the same number of classes or shots,
-    which is drawn for each step; weights are chosen on tasks with `shot` shots.
+    model.
     """
 
     init: str = ""  # where the weights start from; random ones when empty
     way: int = 5  # classes in a task
     shot: int = 1  # labelled images a class
     query: int = 15  # queries a class
-    other_ways: tuple[int, ...] = ()  # the tasks of a step have `way` classes or so many, all alike often
-    other_shots: tuple[int, ...] = ()  # and `shot` shots or so many
     related: float = 0.0  # the share of steps whose tasks are of related classes; validation has as many
     nearest: int = 8  # such a task has one class and others of its N nearest
     epochs: int = 200  # with 0 the weights stay as they are (a baseline)
     tasks_per_epoch: int = 100  # validation comes after each epoch
     tasks_per_step: int = 1  # of all processes together
     augment: tuple[str, ...] = ()  # steps from resized_crop, color_jitter, flip and pad_crop
-    crop_area: Area = AREA  # the least and largest share of an image that resized_crop takes
     rotation_classes: float = 0.0  # the share of a task's classes that are shown rotated, as new classes
     balance: float = 0.0  # weight of the contrastive term
     contrastive_temperature: float = 16.0  # of the contrastive term
@@ -85,45 +82,35 @@ class TrainConfig:
     validation_query: int = 15  # and queries a class
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
 
-    renamed: ClassVar = {"turned": "rotation_classes"}
-    later: ClassVar = ("related", "nearest", "other_ways", "other_shots", "crop_area", "auxiliary", "joint")
-
-    @property
-    def ways(self) -> tuple[int, ...]:
-        """The numbers of classes that a task of training may have."""
-        return (self.way, *self.other_ways)
-
-    @property
-    def shots(self) -> tuple[int, ...]:
-        """The numbers of shots that a task of training may have."""
-        return (self.shot, *self.other_shots)
+    later: ClassVar = ("related", "nearest", "auxiliary", "joint")
 
     def __post_init__(self) -> None:
-        if self.epochs < 0 or min(self.tasks_per_epoch, self.tasks_per_step) < 1:
-            raise UserError("epochs must be 0 or more, tasks_per_epoch and tasks_per_step 1 or more")
+        check_positive(
+            self, "way", "shot", "query", "validation_tasks", "validation_way", "validation_query",
+            "tasks_per_epoch", "tasks_per_step",
+        )  # fmt: skip
+        if min(self.epochs, self.frozen_blocks, self.balance, self.auxiliary) < 0:
+            raise UserError("epochs, frozen_blocks, balance and auxiliary must be 0 or more")
+        if self.contrastive_temperature <= 0:
+            raise UserError("contrastive_temperature must be above 0")
         if self.tasks_per_epoch % self.tasks_per_step:
             raise UserError(
                 f"tasks_per_epoch is {self.tasks_per_epoch}, expected a multiple of tasks_per_step "
                 f"({self.tasks_per_step})"
             )
-        if min(*self.ways, *self.shots) < 1:
-            raise UserError("way, shot, other_ways and other_shots must be 1 or more")
         for name in ("rotation_classes", "related"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
-        if self.related and self.nearest < max(*self.ways, self.validation_way) - 1:
+        ways = max(self.way, self.validation_way)
+        if self.related and self.nearest < ways - 1:
             raise UserError(
                 f"nearest is {self.nearest}, expected at least one less than the ways of training and "
-                f"validation ({max(*self.ways, self.validation_way)})"
+                f"validation ({ways})"
             )
-        check_crop_area(self.crop_area, self.augment)
-        check_positive(self, "query", "validation_tasks", "validation_way", "validation_query")
-        if self.balance < 0 or self.contrastive_temperature <= 0:
-            raise UserError("balance must be 0 or more and contrastive_temperature above 0")
-        if self.auxiliary < 0 or (self.auxiliary and self.rotation_classes):
+        if self.auxiliary and self.rotation_classes:
             raise UserError(
-                f"auxiliary is {self.auxiliary}, expected 0 or more, and 0 with rotation_classes, which are "
-                "no classes of the train split"
+                "auxiliary classifies the classes of the train split, and rotation_classes are none of them; "
+                "leave one of the two out"
             )
         frozen = self.freeze_backbone or self.frozen_blocks
         if self.joint and (frozen or self.auxiliary or self.rotation_classes):
@@ -138,22 +125,20 @@ class TrainConfig:
             )
         if frozen and (self.augment not in ((), ("flip",)) or self.precision != "float32"):
             raise UserError(
-                "freeze_backbone and frozen_blocks take each image once, before the training, and once "
+                "freeze_backbone and frozen_blocks embed each image once, before the training, and once "
                 'flipped with augment = ["flip"]; leave out other augmentation and precision'
             )
-        if self.freeze_backbone and self.freeze_batchnorm:
-            raise UserError("freeze_backbone freezes BatchNorm too; leave out freeze_batchnorm")
-        if self.frozen_blocks < 0 or (self.freeze_backbone and self.frozen_blocks):
+        if self.freeze_backbone and (self.freeze_batchnorm or self.frozen_blocks):
             raise UserError(
-                f"frozen_blocks is {self.frozen_blocks}, expected 0 or more, and 0 with freeze_backbone"
+                "freeze_backbone freezes everything in it; leave out frozen_blocks and freeze_batchnorm"
             )
 
 
 class TaskStage(ABC):
     """What all stages that learn from tasks have in common: the tasks of each step, and the optimiser.
 
-    `index` and `validation_index` are what tasks are drawn from to learn and to choose the best weights on;
-    `learning` are the parameters of the backbone that learn, `others` all else that does.
+    Training tasks are drawn from `index`, and the tasks that choose the best weights from `validation_index`.
+    `learning` are the parameters of the backbone that learn, `others` all other parameters that learn.
     """
 
     title = "meta-training"
@@ -197,7 +182,7 @@ class TaskStage(ABC):
             _keep_statistics(self.model.backbone)
         first, items = self.tasks_of(number)
         embedded = self.embed_tasks(items, first)
-        step = task_step(self.model, embedded, self.spec_of(number).shot, self.config)
+        step = task_step(self.model, embedded, self.config)
         if self.auxiliary is None:
             return step
         share = self.auxiliary.share(number / (self.epochs * self.steps_per_epoch))
@@ -210,15 +195,11 @@ class TaskStage(ABC):
         return first, sample_tasks(self.index, self.spec_of(number), first, last)
 
     def spec_of(self, number: int) -> TaskSpec:
-        """The tasks of a step; their numbers of ways and shots depend on the seed and the step alone."""
+        """The tasks of a step: whether their classes are related depends on the seed and the step alone."""
         config = self.config
-        way, shot = (
-            sizes[mix(self.seed, number, stream) % len(sizes)]
-            for sizes, stream in ((config.ways, Stream.WAY), (config.shots, Stream.SHOT))
-        )
         related = mix(self.seed, number, Stream.RELATED_TASKS) < config.related * 2**63
         nearest = config.nearest if related else 0
-        return TaskSpec(way, shot, config.query, config.tasks_per_step, self.seed, nearest)
+        return TaskSpec(config.way, config.shot, config.query, config.tasks_per_step, self.seed, nearest)
 
     @abstractmethod
     def embed_validation(self) -> tuple[Shaped[Tensor, "items *places D"], ClassIndex]:
@@ -278,17 +259,11 @@ class MetaTraining(TaskStage):
     def load_tasks(self, items: Int[np.ndarray, "T N KQ"], first: int) -> Float[Tensor, "B 3 size size"]:
         """The images of tasks, one class after another, augmented and normalised."""
         rows: np.ndarray = self.train.rows[items]
-        # Each task is augmented with a seed of its own, so that it does not matter which process does it.
+        # A seed for each task, so that it does not matter which process augments it.
+        seeds = [mix(self.seed, task, Stream.AUGMENTATION) for task in range(first, first + len(rows))]
         parts = [
-            load_batch(
-                self.model,
-                self.images.images,
-                own.reshape(-1),
-                self.config.augment,
-                mix(self.seed, task, Stream.AUGMENTATION),
-                self.config.crop_area,
-            )
-            for task, own in enumerate(rows, start=first)
+            load_batch(self.model, self.images.images, task.reshape(-1), self.config.augment, seed)
+            for task, seed in zip(rows, seeds, strict=True)
         ]
         images = parts[0] if len(parts) == 1 else torch.cat(parts)
         if self.config.rotation_classes:
@@ -303,31 +278,28 @@ def beside_backbone(model: TaskModel) -> list[nn.Parameter]:
 
 
 def _keep_statistics(backbone: nn.Module) -> None:
-    """BatchNorm normalises by what it has gathered before, and gathers no more."""
+    """Let BatchNorm normalise by its running statistics, and update them no more."""
     for module in backbone.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.eval()
 
 
 def _check_tasks(train: ClassIndex, val: ClassIndex, config: TrainConfig) -> None:
-    """Refuse, before the first step, tasks that cannot be drawn from the train or the val split."""
-    specs = [("train", train, way, shot, config.query) for way in config.ways for shot in config.shots]
-    specs.append(("val", val, config.validation_way, config.shot, config.validation_query))
-    for split_name, index, way, shot, query in specs:
-        keys = "validation_way, shot, validation_query" if split_name == "val" else "way, shot, query"
+    """Reject, before the first step, tasks that cannot be drawn from the train or the val split."""
+    for split_name, index, prefix in (("train", train, ""), ("val", val, "validation_")):
+        way, query = (getattr(config, f"{prefix}{key}") for key in ("way", "query"))
         try:
-            index.check(way, shot, query)
+            index.check(way, config.shot, query)
             if config.related:
                 index.anchors(way, config.nearest)
         except UserError as error:
-            raise UserError(f"tasks of the {split_name} split (train.{keys}): {error}") from None
+            keys = f"train.{prefix}way, shot, {prefix}query"
+            raise UserError(f"tasks of the {split_name} split ({keys}): {error}") from None
 
 
-def task_step(
-    model: TaskModel, items: Float[Tensor, "T N KQ *places D"], shot: int, config: TrainConfig
-) -> Step:
+def task_step(model: TaskModel, items: Float[Tensor, "T N KQ *places D"], config: TrainConfig) -> Step:
     """Loss and accuracy of embedded tasks: the task loss, and the contrastive term by its weight."""
-    support, query, labels = split(items, shot)
+    support, query, labels = split(items, config.shot)
     logits = model(support, query)
     loss = task_loss(logits, labels).mean()
     if config.balance:
@@ -338,3 +310,21 @@ def task_step(
         )
         loss = loss + config.balance * task_loss(*contrasted).mean()
     return Step(loss, task_accuracy(logits, labels).mean())
+
+
+def score_with_best_gate(model: TaskModel, score: Callable[[], Score]) -> Score:
+    """The best of the scores with each of `GATES`; the model keeps that gate.
+
+    Of equally good gates the largest is taken. A model without a gate is scored once. All gates are scored on
+    the same tasks, and gate 0 is the model without its adaptation, so here the model is never behind that.
+    """
+    gate = dict(model.named_buffers(recurse=False)).get("gate")
+    if gate is None:
+        return score()
+    scores = {}
+    for value in GATES:
+        gate.fill_(value)
+        scores[value] = score()
+    best = max(GATES, key=lambda value: (scores[value].mean, value))
+    gate.fill_(best)
+    return scores[best]

@@ -1,7 +1,6 @@
 """Models on a table of features: no image is embedded, and only the set-to-set function is trained.
 
-A table may be larger than the memory. So whatever needs many rows walks through them once, in the order of
-the file, a few at a time.
+A table may be larger than the memory, so many rows are read once, in the order of the file, a few at a time.
 """
 
 import numpy as np
@@ -19,15 +18,15 @@ from fewset.tasks.sampling import ClassIndex
 from fewset.training.episodic import TaskStage, TrainConfig
 
 _VALIDATION_SHARE = 0.2  # of the seen classes, where the table has no classes for validation
-_VALIDATION_ROWS = 64  # of each class that is validated on: 300 classes of 2,048 numbers are 157 MB
+_VALIDATION_ROWS = 64  # of each class that is validated on: 300 classes of 2,048 dimensions are 157 MB
 
 
 class FeatureTraining(TaskStage):
     """Meta-training of an adapter on tasks of the seen classes' training rows; a stage of the training loop.
 
     The best weights are chosen on classes that are not trained on: the unseen classes of the validation
-    setup, where the table has them, else a fifth of the seen classes, drawn with the seed (at least as many
-    as a validation task has ways).
+    setup if the table has them, else a fifth of the seen classes, drawn with the seed (at least as many as a
+    validation task has ways).
     """
 
     model: FewShotModel

@@ -53,7 +53,6 @@ class JointTraining(MetaTraining):
             self.train.rows[chosen],
             config.augment,
             mix(self.seed, number, Stream.JOINT_AUGMENTATION, *rank_seed()),
-            config.crop_area,
         )
         images = torch.cat([batch, self.load_tasks(items, first)])
         embedded = embed_batch(self.model, images, config.precision)
@@ -61,7 +60,7 @@ class JointTraining(MetaTraining):
         classified = self.classes.loss(in_batch, chosen) + self.classes.loss(in_tasks, items.reshape(-1))
         generator = torch.Generator().manual_seed(self.split_seed(number))
         tasks = resplit(in_tasks.view(*items.shape, -1), self.joint.splits, generator)
-        step = task_step(self.model, tasks, self.spec_of(number).shot, config)
+        step = task_step(self.model, tasks, config)
         return step._replace(loss=classified + self.joint.task_weight * step.loss)
 
     def batch_of(self, number: int) -> Int[np.ndarray, " B"]:

@@ -1,6 +1,6 @@
 """Pre-training: classify all classes of the train split, select by 1-shot tasks over the val classes.
 
-Two options are not the paper's: rotation as a second task, and a moving average of the weights.
+Not in the paper: label smoothing and a moving average of the weights, both off by default.
 """
 
 from dataclasses import dataclass, field
@@ -9,21 +9,19 @@ from typing import ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from fewset.compute.devices import Precision
 from fewset.core.errors import UserError
 from fewset.core.randomness import Stream, mix
-from fewset.data.images.augmentation import AREA, Area, rotate
 from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-from fewset.training.batches import TrainingItems, check_crop_area, check_positive, embed_batch, load_batch
+from fewset.training.batches import TrainingItems, check_positive, embed_batch, load_batch
 from fewset.training.loop import PerStep, Step, rank_seed
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
 from fewset.training.seeding import seeded
@@ -33,19 +31,16 @@ from fewset.training.seeding import seeded
 class PretrainConfig:
     """Pre-training of the backbone. The defaults are those of the paper's ConvNet on miniImageNet.
 
-    `init` is as in meta-training: another pre-training on smaller images, for example, which costs a
-    fraction.
+    `init` may be a pre-training on smaller images, for example, which takes a fraction of the time.
     """
 
     init: str = ""  # where the backbone starts from; random weights when empty
     epochs: int = 800  # with 0 the weights of `init` stay as they are
     batch: int = 128  # images in a step, of all processes together
     augment: tuple[str, ...] = ("resized_crop", "color_jitter", "flip")  # as in meta-training; or pad_crop
-    crop_area: Area = AREA  # the least and largest share of an image that resized_crop takes
     validation_tasks: int = 200  # 1-shot tasks over all val classes that choose the best weights
     validation_query: int = 15  # queries a class in these
     label_smoothing: float = 0.0  # of the classification loss
-    rotation: float = 0.0  # weight of a second task: by how many quarters each image is turned
     average: float = 0.0  # decay of a moving average of the weights, which is validated and kept: 0.999
     precision: Precision = "float32"  # of the backbone's arithmetic; the weights are float32 either way
     optimiser: OptimiserConfig = field(
@@ -59,25 +54,20 @@ class PretrainConfig:
         )
     )
 
-    later: ClassVar = ("crop_area", "rotation", "average")
+    later: ClassVar = ("average",)
 
     def __post_init__(self) -> None:
-        check_crop_area(self.crop_area, self.augment)
         check_positive(self, "validation_tasks", "validation_query")
-        if self.rotation < 0 or not 0 <= self.average < 1:
+        if not (0 <= self.average < 1 and 0 <= self.label_smoothing <= 1):
             raise UserError(
-                f"pretrain.rotation must be 0 or more and pretrain.average from 0 to less than 1, got "
-                f"{self.rotation} and {self.average}"
-            )
-        if not 0 <= self.label_smoothing <= 1:
-            raise UserError(
-                f"pretrain.label_smoothing is {self.label_smoothing}, expected a share from 0 to 1"
+                "pretrain.average must be from 0 to less than 1, pretrain.label_smoothing from 0 to 1, got "
+                f"{self.average} and {self.label_smoothing}"
             )
         least = 0 if self.init else 1
         if self.epochs < least or self.batch < 2:
             raise UserError(
-                f"pretrain.epochs must be {least} or more and pretrain.batch 2 or more,"
-                f" got {self.epochs} and {self.batch}"
+                f"pretrain.epochs must be {least} or more and pretrain.batch 2 or more, got {self.epochs} "
+                f"and {self.batch}"
             )
 
 
@@ -93,24 +83,21 @@ class Pretraining:
         if config.epochs:
             self.val.index.check(len(np.unique(self.val.labels)), 1, config.validation_query)
         with seeded(mix(seed, 0, Stream.CLASSIFIER_WEIGHTS)):
-            self.classifier = nn.Linear(model.dim, len(classes))
-            parts: dict[str, nn.Module] = {"classifier": self.classifier}
-            if config.rotation:
-                parts["rotation"] = nn.Linear(model.dim, 4)
-        parts = {"model": model, **nn.ModuleDict(parts).to(device_of(model))}
-        others = [parameter for name in parts if name != "model" for parameter in parts[name].parameters()]
+            self.classifier = nn.Linear(model.dim, len(classes)).to(device_of(model))
         self.optimiser_config = config.optimiser
-        self.optimiser = build_optimiser(config.optimiser, model.backbone.parameters(), others)
+        self.optimiser = build_optimiser(
+            config.optimiser, model.backbone.parameters(), self.classifier.parameters()
+        )
         self.model: FewShotModel = model
-        self.module = nn.ModuleDict(parts)
+        self.module = nn.ModuleDict({"model": model, "classifier": self.classifier})
         if config.average:
-            average = _follow(self.module, self.optimiser, config.average)
+            average = _moving_average(self.module, self.optimiser, config.average)
             self.model = average.module["model"]  # type: ignore[index]
-            self.module = nn.ModuleDict({**parts, "average": average})
+            self.module = nn.ModuleDict({**self.module, "average": average})
         self.epochs = config.epochs
         self.batch = min(config.batch, len(self.train.rows))
         self.per_step = PerStep("pretrain.batch", self.batch)
-        # A rest smaller than a batch waits an epoch.
+        # Images that are too few for a last batch wait for another epoch.
         self.steps_per_epoch = len(self.train.rows) // self.batch
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
@@ -123,26 +110,11 @@ class Pretraining:
             self.train.rows[chosen],
             self.config.augment,
             mix(self.seed, number, Stream.AUGMENTATION, *rank_seed()),
-            self.config.crop_area,
         )
         targets = torch.from_numpy(self.targets[chosen]).to(images.device)
-        if not self.config.rotation:
-            logits = self.classifier(embed_batch(self.trained, images, self.config.precision))
-            return Step(self._loss(logits, targets), _accuracy(logits, targets))
-        turns = self._draw_turns(number, len(images)).to(images.device)
-        both = torch.cat([images, rotate(images, turns)])
-        embedded = embed_batch(self.trained, both, self.config.precision)
-        logits, turned = self.classifier(embedded[: len(images)]), embedded[len(images) :]
-        rotation = F.cross_entropy(self.module["rotation"](turned), turns)
-        loss = self._loss(logits, targets) + self.config.rotation * rotation
-        return Step(loss, _accuracy(logits, targets))
-
-    def _loss(self, logits: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
-
-    def _draw_turns(self, number: int, count: int) -> Int[Tensor, " {count}"]:
-        seed = mix(self.seed, number, Stream.IMAGE_ROTATION, *rank_seed())
-        return torch.randint(4, (count,), generator=torch.Generator().manual_seed(seed))
+        logits = self.classifier(embed_batch(self.trained, images, self.config.precision))
+        loss = F.cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
+        return Step(loss, (logits.argmax(-1) == targets).float().mean())
 
     def validate(self) -> Score:
         """1-shot tasks over all classes of the val split, nearest prototype on the embeddings."""
@@ -165,17 +137,12 @@ class Pretraining:
         return self._order[first:last]
 
 
-def _follow(model: nn.Module, optimiser: torch.optim.Optimizer, decay: float) -> AveragedModel:
-    """The exponential moving average of a model over the optimiser's steps, its first being a copy.
+def _moving_average(model: nn.Module, optimiser: torch.optim.Optimizer, decay: float) -> AveragedModel:
+    """A copy of a model that becomes decay * copy + (1 - decay) * model after each step of the optimiser.
 
-    After each step it is `decay` times what it was plus the rest of what the model is. So are the statistics
-    of BatchNorm: those of the last epochs, by the same weights. It is a module, so a checkpoint holds it.
+    BatchNorm's statistics are averaged alike. The copy is a module, so a checkpoint holds it.
     """
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)  # type: ignore[no-untyped-call]
     average.requires_grad_(False)
     optimiser.register_step_post_hook(lambda *_: average.update_parameters(model))
     return average
-
-
-def _accuracy(logits: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-    return (logits.argmax(-1) == targets).float().mean()

@@ -142,7 +142,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_same_weights(tmp_pat
     assert done.stderr.count("error: process 0 of 2 stops: ") == 1
     assert "defect of fewset" not in done.stderr
     assert RunDirectory(out).state == "unfinished"
-    state = RunDirectory(out).load_checkpoint()
+    state = RunDirectory(out).files.load_checkpoint()
     assert state is not None
     assert state["step"] in (6, 7)  # the first process may end before it has written the seventh
     succeed(2, "-m", "fewset", "train", file, "--out", out, "--resume")
@@ -222,10 +222,8 @@ def test_a_loss_that_is_nan_in_one_process_stops_all(tmp_path: Path) -> None:
     (tmp_path / "diverging.py").write_text(DIVERGING)
     done = torchrun(2, tmp_path / "diverging.py", "train", tmp_path / "feat.toml", "--out", tmp_path / "feat")
     assert done.returncode != 0
-    assert (
-        done.stderr.count("stopped at step 4 of 10: its loss is nan") == 1
-    )  # only the main process prints it
-    state = RunDirectory(tmp_path / "feat").load_checkpoint()
+    assert done.stderr.count("stopped at step 4 of 10: its loss is nan") == 1  # the main process tells
+    state = RunDirectory(tmp_path / "feat").files.load_checkpoint()
     assert state is not None
     assert state["step"] == 3
     assert all(value.isfinite().all() for value in state["module"].values())

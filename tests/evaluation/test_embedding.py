@@ -4,7 +4,6 @@ from threading import Event
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 from fewset.core.errors import UserError
@@ -58,29 +57,6 @@ class Corner(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return torch.cat([images[:, :, 0, 0], images[:, :, 3, 3], images.mean((2, 3))], dim=1)
-
-
-def test_scales_are_means_over_resized_images() -> None:
-    """As Pillow resizes them: the whole of 12 pixels as 6, and the middle half, as it is."""
-    images = np.random.default_rng(0).integers(0, 256, size=(5, 12, 12, 3), dtype=np.uint8)
-
-    def seen(*scales: float) -> np.ndarray:
-        model = FewShotModel(Corner(), Identity(9), PrototypeHead(9), scales=scales).eval()
-        return embed_images(model, images, np.arange(5)).double().numpy() * 255
-
-    def described(view: np.ndarray) -> np.ndarray:
-        return np.concatenate([view[0, 0], view[3, 3], view.mean((0, 1))])
-
-    whole = [np.asarray(Image.fromarray(each).resize((6, 6), Image.Resampling.BILINEAR)) for each in images]
-    middle = [each[3:9, 3:9] for each in images]
-    expected = {
-        (1.0,): np.stack([described(each) for each in whole]),
-        (0.5,): np.stack([described(each) for each in middle]),
-        (): np.stack([described(each) for each in middle]),
-    }
-    expected[1.0, 0.5] = (expected[1.0,] + expected[0.5,]) / 2
-    for scales, rows in expected.items():
-        np.testing.assert_allclose(seen(*scales), rows, atol=1.01 if scales != () else 1e-3)
 
 
 def noisy_model() -> nn.Sequential:

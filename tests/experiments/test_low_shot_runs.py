@@ -1,11 +1,9 @@
 """Large-scale low-shot as a user does it: a file of features, a table, a run, results."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,8 @@ import torch
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet
 from fewset.encoders import register_encoder
-from fewset.evaluation.class_means import training_means
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols.low_shot import PRIORS
-from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.weights import load
 from fewset.report.loading import load_result
 from tests.helpers.command_line import fail, options, succeed
@@ -110,24 +106,6 @@ def test_from_a_file_to_a_result(tmp_path: Path, suffix: str, method: str) -> No
     assert set(load_result(file).scores) == set(NAMES)  # by the report
 
 
-def test_one_file_for_each_number_of_shots(birds: FeatureTable, tmp_path: Path) -> None:
-    run = train(tmp_path / "run", "feat")
-    for shot in (1, 2, 5):
-        result, _ = evaluate_run(run, setting="low-shot", shot=shot)
-        check(run, asdict(result), birds, shot, 0.8, None)
-    assert len(list((run / "results").glob("*.json"))) == 2  # one shot is the run's own
-    assert "low-shot, 7-way 5-shot, 2 tasks" in succeed("eval", run, "--shot", 5)
-    assert succeed("compare", run, train(tmp_path / "protonet", "protonet"))
-
-
-def test_top_5_of_5_ways_is_everything(tmp_path: Path) -> None:
-    source = write_file(tmp_path / "birds.npz", seen=2, unseen=3, rows=61)
-    succeed("data", "import", "features", source)
-    scores = evaluate_run(train(tmp_path / "run", "simpleshot"))[0].scores
-    for name, score in scores.items():
-        assert (score.mean == 1) == name.startswith("top5"), name
-
-
 def test_the_size_of_the_features_is_that_of_the_table(birds: FeatureTable, tmp_path: Path) -> None:
     run = train(tmp_path / "run", "simpleshot")
     assert f"dim = {DIM}\n" in (run / "recipe.toml").read_text()
@@ -140,13 +118,6 @@ def test_the_size_of_the_features_is_that_of_the_table(birds: FeatureTable, tmp_
         *words, "--out", tmp_path / "wide"
     )
     assert not (tmp_path / "wide").exists()
-
-
-def test_a_baseline_keeps_the_features_as_they_are(birds: FeatureTable, tmp_path: Path) -> None:
-    run = train(tmp_path / "run", "protonet")
-    classes, rows = birds.classes("seen"), birds.read(np.arange(ROWS)).astype(np.float64)
-    means = [rows[(birds.labels == number) & (birds.roles == 0)].mean(axis=0) for number in classes]
-    np.testing.assert_allclose(training_means(load(run), birds, classes), means, atol=1e-5)
 
 
 def test_the_prior_is_chosen_on_the_validation_setup(birds: FeatureTable, tmp_path: Path) -> None:
@@ -165,33 +136,16 @@ def test_the_prior_is_chosen_on_the_validation_setup(birds: FeatureTable, tmp_pa
     assert "give --setup test" in fail(*words, "--prior", "auto")
 
 
-def test_no_validation_setup_to_choose_the_prior_on(tmp_path: Path) -> None:
-    with np.load(write_file(tmp_path / "both.npz")) as content:
-        kept = {key: content[key] for key in ("features", "labels")}
-        seen = np.isin(np.arange(SEEN + UNSEEN), [*content["base_classes_1"], *content["base_classes_2"]])
-    np.savez(tmp_path / "birds.npz", **kept, class_split=np.where(seen, "seen", "unseen"))
-    succeed("data", "import", "features", tmp_path / "birds.npz", "--held-out", 0.4, "--seed", 3)
-    run = train(tmp_path / "run", "protonet")
-    assert "has no validation setup" in fail("eval", run, "--prior", "auto", "--setup", "test")
-
-
 @pytest.mark.usefixtures("birds")
 def test_user_errors_of_eval_name_the_mistake(tmp_path: Path) -> None:
     run = train(tmp_path / "run", "protonet")
     for words, message in [
         (["--way", "5"], "leave out --way"),
-        (["--query", "5"], "leave out --query"),
-        (["--split", "val"], "leave out --split"),
         (["--setting", "standard"], "take --setting low-shot"),
         (["--setting", "transductive"], "the setting transductive is for images"),
-        (["--setting", "standard", "--prior", "0.5"], "take --setting low-shot"),
-        (["--variant", "dagger"], "not an option of the setting low-shot"),
         (["--prior", "2"], "prior is 2.0, expected a probability"),
-        (["--prior", "some"], "--prior is 'some' (str), expected float or auto"),
-        (["--setup", "both"], "--setup is 'both' (str), expected validation or test"),
         (["--shot", "99"], "99 shots were asked for"),
         (["--data", "strokes"], "'strokes' is an image set"),
-        (["--data", "bird"], "Did you mean 'birds'"),
     ]:
         assert message in fail("eval", run, *words), words
     assert not (run / "results").exists()
@@ -215,14 +169,7 @@ def test_user_errors_of_eval_name_the_mistake(tmp_path: Path) -> None:
         ),
         (["train", "low-shot/protonet", *options(TRAIN)], "this model has nothing to train"),
         (["data", "import", "features", "birds.npz", "--size", "84"], "--size is not an option of the kind"),
-        (
-            ["data", "import", "features", "birds.npz", "--skip-bad"],
-            "--skip-bad is not an option of the kind",
-        ),
-        (["data", "import", "folder", ".", "--held-out", "0.3"], "--held-out is not an option of the kind"),
-        (["data", "import", "feature", "birds.npz"], "Did you mean 'features'"),
         (["data", "verify", "birds", "--sheet", "birds.png"], "no images for a --sheet"),
-        (["data", "info", "bird"], "Did you mean 'birds'"),
     ],
     ids=lambda value: " ".join(value[:4]) if isinstance(value, list) else "",
 )
@@ -244,13 +191,6 @@ def test_list_info_verify(birds: FeatureTable) -> None:
         assert birds.digest in succeed("data", command, birds.path)
     (birds.path / "features.npy").write_bytes(b"")
     assert "import it again: fewset data import features" in fail("data", "verify", "birds")
-
-
-def test_a_set_and_a_table_of_one_name(tiny_set: ImageSet, birds: FeatureTable) -> None:
-    shutil.copytree(birds.path, birds.path.with_name("tiny"), copy_function=shutil.copy2)
-    output = succeed("data", "info", "tiny")
-    assert tiny_set.digest in output
-    assert birds.digest in output
 
 
 # From a run on images to features

@@ -19,7 +19,6 @@ from fewset.experiments.config import Card
 from fewset.experiments.recipes import (
     find_recipe,
     list_recipes,
-    parse_recipe,
     read_recipe,
     recipe_digest,
     recipe_path,
@@ -201,34 +200,6 @@ def test_tables_are_merged_and_values_replaced_over_several_levels(tmp_path: Pat
     assert (recipe.train.epochs, recipe.train.shot, recipe.train.augment) == (11, 5, ("flip",))
 
 
-def test_overrides_come_after_what_is_extended(tmp_path: Path) -> None:
-    path = chain(tmp_path)
-    recipe = read_recipe(path, ["train.epochs=2", "model.adapter_options.heads=8"])
-    assert recipe.train is not None
-    assert recipe.train.epochs == 2
-    assert recipe.model.adapter_options == {"heads": 8, "dropout": 0.5}
-    assert read_recipe(path).model.adapter_options["heads"] == 4  # the files are as they were
-
-
-def test_a_run_is_named_after_its_own_recipe(tmp_path: Path) -> None:
-    path = chain(tmp_path)
-    assert read_recipe(path).name == "a"
-    assert read_recipe(tmp_path / "far" / "c.toml").name == "c"
-    assert read_recipe(write(tmp_path, 'extends = "strokes/feat"', "mine")).name == "mine"
-    assert read_recipe(write(tmp_path, 'extends = "strokes/feat"\nname = "other"', "mine")).name == "other"
-
-
-def test_a_recipe_extends_a_shipped_one_by_its_name(tmp_path: Path) -> None:
-    shipped = read_recipe(find_recipe("miniimagenet/conv4-feat-5shot"))
-    mine = read_recipe(
-        write(tmp_path, 'extends = "miniimagenet/conv4-feat-5shot"\n[train]\nepochs = 1', "mine")
-    )
-    assert shipped.train is not None
-    assert mine.train is not None
-    assert (mine.model, mine.data, mine.evaluate) == (shipped.model, shipped.data, shipped.evaluate)
-    assert (mine.train.epochs, mine.train.balance) == (1, shipped.train.balance)
-
-
 @pytest.mark.parametrize(
     ("files", "circle"),
     [
@@ -334,24 +305,28 @@ def test_a_variant_is_found_by_name_and_its_file_is_none(
 # Digests
 
 
-def test_keys_that_came_later_change_no_digest_until_they_are_set() -> None:
-    """The digest of a recipe from before `later` keys were there, as results in studies have it."""
-    path = find_recipe("omniglot/pretrain")
-    assert recipe_digest(read_recipe(path)) == (
-        "3c462971481df83fbf9805e48f187a13afd4d3bba318c0128507cd683912b738"
-    )
-    for change in ("rotation=1.0", "average=0.9"):
-        assert recipe_digest(read_recipe(path, [f"pretrain.{change}"])) != recipe_digest(read_recipe(path))
-    feat = find_recipe("omniglot/feat-1shot")
-    changes = (
-        [],
-        ["model.gate=true"],
-        ["model.scales=[1.0]"],
-        ["train.other_ways=[5]"],
-        ["train.other_shots=[5]"],
-        ["train.auxiliary=1.0"],
-    )
-    assert len({recipe_digest(read_recipe(feat, each)) for each in changes}) == len(changes)
+def test_recorded_recipes_keep_their_digests() -> None:
+    """Results and studies name recipes by digests from before keys were added and removed."""
+    recorded = 0
+    for file in (recipes_directory().parent / "results" / "runs").glob("*/*/recipe.toml"):
+        digest = json.loads((file.parent / "result.json").read_text()).get("recipe_digest")
+        assert digest in (None, recipe_digest(read_recipe(file)))
+        recorded += digest is not None
+    assert recorded > 50
+
+
+def test_a_key_counts_in_the_digest_once_it_is_set() -> None:
+    path = find_recipe("omniglot/feat-1shot")
+    changes = ([], ["model.gate=true"], ["train.auxiliary=1.0"], ["train.related=0.5"], ["train.epochs=1"])
+    assert len({recipe_digest(read_recipe(path, each)) for each in changes}) == len(changes)
+
+
+def test_keys_that_were_removed_are_ignored_at_their_defaults(tmp_path: Path) -> None:
+    text = recipe_text(read_recipe(find_recipe("strokes/feat")))
+    old = text.replace("[train]\n", "[train]\nother_ways = []\ncrop_area = [0.08, 1.0]\n")
+    assert read_recipe(write(tmp_path, old)) == read_recipe(write(tmp_path, text))
+    with pytest.raises(UserError, match=r"unknown .*train\.other_ways"):
+        read_recipe(write(tmp_path, old.replace("other_ways = []", "other_ways = [5]")))
 
 
 # Cards
@@ -367,13 +342,6 @@ def test_a_card_is_kept_but_is_no_part_of_what_is_compared(tmp_path: Path) -> No
     assert recipe_digest(changed) != recipe_digest(recipe)
     with pytest.raises(UserError, match=r"unknown recipe key 'card\.costs'. Did you mean 'card\.cost'"):
         read_recipe(kept, ["card.costs=a day"])
-
-
-def test_what_a_card_says_of_one_recipe_is_not_said_of_another(tmp_path: Path) -> None:
-    parent = read_recipe(find_recipe("strokes/feat")).card
-    path = write(tmp_path, 'extends = "strokes/feat"\n[train]\nepochs = 1')
-    assert parent is not None
-    assert read_recipe(path).card == Card(data=parent.data, cost=parent.cost, command=f"fewset train {path}")
 
 
 def test_the_command_of_a_card_names_the_recipe(tmp_path: Path) -> None:
@@ -406,12 +374,8 @@ def test_a_run_holds_the_resolved_recipe_and_goes_on_with_another_card(tmp_path:
     ("text", "message"),
     [
         (MINIMAL + "epoch = 3", "unknown recipe key 'train.epoch'. Did you mean 'train.epochs'"),
-        (MINIMAL + 'epochs = "3"', "train.epochs is '3' (str), expected int"),
-        (MINIMAL + "epochs = true", "train.epochs is True (bool), expected int"),
         (MINIMAL + "epochs = 3.0", "train.epochs is 3.0 (float), expected int"),
-        (MINIMAL + "augment = 3", "train.augment is 3 (int), expected a list"),
         (MINIMAL + "augment = [3]", "train.augment is 3 (int), expected str"),
-        (MINIMAL + "optimiser = 3", "train.optimiser is 3 (int), expected a table"),
         (MINIMAL + 'contrastive_scored = "both"', "unknown value of train.contrastive_scored 'both'"),
         ('name = "a/b"\n[train]', "cannot be the name of a folder"),
         ('name = "one"', "either a [pretrain] or a [train] table"),
@@ -423,11 +387,6 @@ def test_a_bad_recipe_is_refused_with_the_reason(tmp_path: Path, text: str, mess
     with pytest.raises(UserError) as error:
         read_recipe(write(tmp_path, text))
     assert message in str(error.value)
-
-
-def test_tables_without_a_file_need_a_name() -> None:
-    with pytest.raises(UserError, match="the recipe lacks 'name'"):
-        parse_recipe({"train": {}})
 
 
 def test_overrides(tmp_path: Path) -> None:
@@ -451,62 +410,23 @@ def test_overrides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("train.epochs", "not of the form key=value"),
+        ("train.epochs", "key=value"),
         ("train.epoch=3", "unknown recipe key"),
-        ("name.first=3", "'name' is a value, not a table"),
+        ("name.first=3", "not a table"),
         ("train.epochs=many", "expected int"),
-        ("train.epochs=", "expected int"),
-        ("train.epochs=nan", "expected int"),
-        ("train.epochs=1.5", "expected int"),
-        ("train.epochs=true", "expected int"),
         ("train.epochs=-1", "0 or more"),
-        ("train.epochs={a = 1}", "expected int"),
         ("train.epochs=1\nseed = 3", "more than one value"),
-        ("train.epochs=" + "[" * 5000, "nests too deeply"),
+        ("train.epochs=" + "[" * 5000, "nests"),
         ("train.optimiser.lr=nan", "expected float"),
-        ("train.optimiser.lr=inf", "expected float"),
-        ("train.balance=1e400", "expected float"),
-        ("train.optimiser={lr = 1, x = {y = 2}}", r"unknown recipe key 'train\.optimiser\.x'"),
-        ("=1", "not of the form key=value"),
-        ("..=1", "unknown recipe key"),
-        ("a.b.c=1", "unknown recipe key 'a'"),
+        (f"train.balance={10**400}", "too large"),
+        ("=1", "key=value"),
         ("name=../../x", "cannot be the name"),
-        ("seed=-1", "seed"),
         ("seed=99999999999999999999999999", "seed"),
     ],
 )
 def test_bad_overrides(tmp_path: Path, override: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_recipe(write(tmp_path, MINIMAL), [override])
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        *("train.epochs", "train.tasks_per_epoch", "train.way", "train.shot", "train.query"),
-        *("train.validation_tasks", "train.validation_query", "train.frozen_blocks", "pretrain.epochs"),
-        *("pretrain.batch", "pretrain.validation_tasks", "pretrain.optimiser.milestones"),
-        "model.adapter_options.heads",
-    ],
-)
-def test_whole_numbers_that_ask_for_too_much_are_refused(tmp_path: Path, key: str) -> None:
-    recipe = write(tmp_path, 'name = "one"\n[pretrain]' if key.startswith("pretrain") else MINIMAL)
-    refusals = {
-        10**8 + 1: rf"^{key} is 10+1?, expected at most 100,000,000$",
-        10**26: rf"^{key} is 10+, expected at most 100,000,000$",
-        10**400: f"^--set '{key}=.*…': it has a number that is too large$",
-        10**5000: f"^--set '{key}=.*…': Exceeds the limit",
-    }
-    for number, message in refusals.items():
-        text = f"1{'0' * 5000}" if number > 10**4000 else f"{number}"
-        value = f"[{text}]" if key.endswith("milestones") else text
-        with pytest.raises(UserError, match=message):
-            read_recipe(recipe, [f"{key}={value}"])
-
-
-def test_a_whole_number_that_no_float_holds_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has a number that is too large"):
-        read_recipe(write(tmp_path, MINIMAL), [f"train.balance={10**400}"])
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -516,29 +436,14 @@ def test_the_resolved_recipe_is_the_same_recipe(tmp_path: Path, name: str) -> No
     assert (again, again.card) == (recipe, recipe.card)
 
 
-def test_an_unknown_recipe_gets_the_closest_ones_not_all() -> None:
-    with pytest.raises(UserError, match=r"Did you mean 'strokes/feat'\?.* and \d+ more\.$") as caught:
-        find_recipe("strokes/fat")
-    assert "imagenet" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("[pretrain]", "no images to learn them from; use a [train] table and `fewset train`"),
-        ('[train]\n[data]\ndomain = "odd"\nhold_out = 0.2', "sets data.domain, data.hold_out: a table"),
-        ("[train]\n[model.maml]", "sets model.maml: a table of features has no such thing"),
-        (
-            "[train]\n[model]\ntest_time_flip = true",
-            "sets model.test_time_flip: a table of features has no such thing",
-        ),
-        ('[train]\ninit = "pre"\naugment = ["flip"]', "sets train.init, train.augment:"),
-        ("[train]\nfreeze_batchnorm = true", "sets train.freeze_batchnorm:"),
-        ('[train]\nprecision = "bfloat16"', "sets train.precision:"),
-        (
-            '[train]\n[evaluate]\nsplit = "val"\nway = 3\nquery = 2',
-            "evaluate.split, evaluate.way, evaluate.q",
-        ),
+        ("[pretrain]", "use `fewset train`"),
+        ('[train]\n[data]\ndomain = "odd"\nhold_out = 0.2', "sets data.domain, data.hold_out"),
+        ("[train]\n[model.maml]", "sets model.maml"),
+        ('[train]\ninit = "pre"\naugment = ["flip"]', "sets train.init, train.augment"),
+        ('[train]\n[evaluate]\nsplit = "val"\nway = 3', "evaluate.split, evaluate.way"),
     ],
 )
 def test_what_features_do_not_have_is_refused(tmp_path: Path, table: str, message: str) -> None:
@@ -592,9 +497,7 @@ def test_every_shipped_recipe_runs_a_step(name: str, tmp_path: Path, tiny_set: I
     ["adapter='attention'", "head='ridge'", "head_options.temperature=2.0", "transductive=true", "gate=true"],
 )
 def test_pretraining_rejects_what_it_does_not_train(change: str) -> None:
-    with pytest.raises(
-        UserError, match=rf"sets model\.{change.partition('=')[0].partition('.')[0]}: pre-training"
-    ):
+    with pytest.raises(UserError, match=rf"sets model\.{change.partition('=')[0].partition('.')[0]}"):
         read_recipe(find_recipe("strokes/pretrain"), [f"model.{change}"])
 
 
@@ -602,13 +505,3 @@ def test_pretraining_rejects_what_it_does_not_train(change: str) -> None:
 def test_tasks_that_cannot_be_are_rejected_with_the_recipe(key: str) -> None:
     with pytest.raises(UserError, match=f"^{key} is 0, expected 1 or more"):
         read_recipe(find_recipe("strokes/feat"), [f"train.{key}=0"])
-
-
-def test_a_recipe_from_before_teachers_were_removed_is_read(tmp_path: Path) -> None:
-    text = recipe_text(read_recipe(find_recipe("strokes/pretrain")))
-    old = text.replace(
-        "[pretrain]\n", "[pretrain]\nteachers = []\nteacher_weight = 0.5\nteacher_temperature = 4.0\n"
-    )
-    assert read_recipe(write(tmp_path, old)) == read_recipe(write(tmp_path, text))
-    with pytest.raises(UserError, match=r"pretrain\.teachers"):
-        read_recipe(write(tmp_path, old.replace("teachers = []", "teachers = ['a']")))

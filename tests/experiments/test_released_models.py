@@ -74,13 +74,6 @@ def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
         load("strokes-fat")
 
 
-def test_without_any_released_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights_files, "packaged_directory", lambda _: tmp_path / "absent")
-    assert released_models() == {}
-    with pytest.raises(UserError, match=r"released model 'absent'\. Known: none"):
-        load("absent")
-
-
 def test_eval_gives_the_result_again_to_the_digit(made: Path) -> None:
     output = succeed("eval", "strokes-feat")
     assert "result: runs/strokes-feat/result.json" in output
@@ -97,21 +90,6 @@ def test_eval_does_not_take_a_run_of_that_name_for_the_released_model(made: Path
     assert "for what is there say runs/strokes-feat" in fail("eval", "strokes-feat")
     assert {file.name for file in Path(mine).iterdir()} == before
     assert "Supervised" in succeed("eval", "runs/strokes-feat")
-
-
-@pytest.mark.usefixtures("made")
-def test_embed_takes_a_name() -> None:
-    assert "rows of 64 numbers" in succeed("embed", "strokes-pretrain", "--out", "tiny.npz")
-    assert not Path("runs").exists()
-
-
-@pytest.mark.usefixtures("made")
-def test_weights_lists_what_there_is() -> None:
-    output = succeed("weights")
-    for name, trained in (("strokes-feat", "3-way 1-shot"), ("strokes-pretrain", "all classes")):
-        (line,) = (line for line in output.splitlines() if name in line)
-        assert trained in line
-    assert "│ tiny, conv4 " in output
 
 
 def test_training_starts_from_a_released_model(made: Path) -> None:
@@ -152,27 +130,12 @@ def test_a_study_takes_released_models_of_the_same_recipe(made: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("made")
-def test_a_study_trains_what_was_released_with_other_settings() -> None:
-    said: list[str] = []
-    runner = StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN, "pretrain.epochs=2"], echo=said.append)
-    runner.make(PlannedRun("pretrain"))
-    assert said == ["pretrain: strokes-pretrain"]
-
-
 def test_a_study_goes_on_with_a_training_of_ones_own(made: Path) -> None:
     mine = Path("runs/strokes-pretrain")
     mine.mkdir(parents=True)
     shutil.copy(made / mine.name / "recipe.toml", mine)  # begun, and stopped before the first checkpoint
     StudyRunner("strokes", Path("runs"), [*PRETRAIN, *TRAIN]).make(PlannedRun("pretrain"))
     assert (mine / "metrics.jsonl").exists()
-
-
-def test_recipes_of_ones_own_may_start_from_a_released_model(made: Path) -> None:
-    shutil.copy(made / "strokes-feat" / "recipe.toml", "feat.toml")
-    runner = StudyRunner(str(Path().resolve()), Path("runs"))
-    initial = runner.resolve(PlannedRun("feat")).start
-    assert runner.recipe(initial) == read_recipe(made / "strokes-pretrain" / "recipe.toml")
 
 
 def test_what_is_shipped_is_found_in_a_wheel_and_in_a_source_tree(

@@ -9,9 +9,7 @@ import pytest
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.experiments.recipes import run_recipe
 from fewset.experiments.score_run import evaluate_run, warn_of_scale
-from fewset.experiments.train_run import execute
 from fewset.experiments.weights import find_weights, load_weights, released_models, save_weights, stored_size
-from tests.helpers.tiny_recipes import MODEL, PRETRAIN, recipe
 
 
 def stored_at(images: ImageSet, name: str, size: int) -> ImageSet:
@@ -40,15 +38,6 @@ def test_a_set_at_another_size_is_warned_of_in_one_line(runs: Path, tiny_set: Im
         warnings.simplefilter("error")
         evaluate_run(runs / "pre")
         evaluate_run(runs / "pre", data="alike")
-
-
-def test_a_model_with_scales_takes_any_size(runs: Path, tiny_set: ImageSet) -> None:
-    whole = {**PRETRAIN, "model": {**MODEL, "scales": [1.0]}}
-    execute(recipe(whole, epochs=1), "pretrain", runs / "whole")
-    stored_at(tiny_set, "larger", 23)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        evaluate_run(runs / "whole", data="larger")
 
 
 def test_older_weights_were_trained_on_the_default_size_of_their_layout(tiny_set: ImageSet) -> None:

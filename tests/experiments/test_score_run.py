@@ -1,6 +1,5 @@
 """Every setting as a user asks for it, on runs of a tiny set."""
 
-import hashlib
 import json
 import math
 import re
@@ -19,13 +18,13 @@ from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols import PROTOCOLS
 from fewset.evaluation.protocols.transductive import VARIANTS
 from fewset.evaluation.scoring import evaluate
-from fewset.experiments.recipes import parse_recipe, read_recipe, recipe_digest
+from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.result import command_line, read_result
 from fewset.experiments.train_run import execute, stage_for
 from fewset.experiments.weights import load
 from fewset.report.comparison import compare_results
 from fewset.report.loading import load_result
-from fewset.report.tables import comparison_table, notes_table, plain_text
+from fewset.report.tables import notes_table, plain_text
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.command_line import fail, succeed
@@ -113,13 +112,6 @@ def test_the_help_has_the_options_of_the_chosen_setting_alone() -> None:
     assert "--prior" in help_of("--setting=low-shot")
 
 
-def test_standard_is_the_default(run: Path) -> None:
-    own = json.loads((run / "result.json").read_text())
-    result = json.loads(succeed("eval", run, "--setting", "standard", "--json"))
-    assert (result["setting"], result["mean"]) == ("standard", own["mean"])
-    assert not (run / "results").exists()
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_transductive(variant: str, scored: Evaluate) -> None:
     result = scored("--setting", "transductive", "--variant", variant)
@@ -153,18 +145,6 @@ def test_a_transductive_head_is_scored_as_it_is(tmp_path: Path) -> None:
     assert result["mean"] == standard["mean"]
     unbalanced = json.loads(succeed("eval", tmp_path / "tim", *words, "--variant", "head", "--dirichlet", 2))
     assert unbalanced["mean"] != result["mean"]
-
-
-def test_two_variants_are_compared_by_name(run: Path) -> None:
-    for variant in ("dagger", "double-dagger"):
-        succeed("eval", run, "--setting", "transductive", "--variant", variant)
-    files = sorted((run / "results").glob("*.json"))
-    assert [file.name for file in files] == [
-        f"transductive-{variant}-tiny-test-3way-1shot-3query-23tasks-seed0.json"
-        for variant in ("dagger", "double-dagger")
-    ]
-    table = plain_text(comparison_table([load_result(file) for file in files], baseline=0))
-    assert "FEAT, double-dagger" in table
 
 
 def test_cross_domain(scored: Evaluate, run: Path, tiny_set: ImageSet) -> None:
@@ -202,13 +182,6 @@ def test_generalised(words: tuple[object, ...], scored: Evaluate, run: Path) -> 
     assert f"{curve['area']:.4f}" in result["notes"].values()
 
 
-def test_generalised_is_printed(run: Path) -> None:
-    output = succeed("eval", run, "--setting", "generalised")
-    assert "harmonic: " in output
-    assert "calibration constant: " in output
-    assert "FEAT on tiny/test, generalised, 3-way 1-shot, 23 tasks: " in output
-
-
 @pytest.mark.parametrize("table", [PRETRAIN, TRAIN], ids=["pretrain", "train"])
 def test_held_out_items_are_not_trained_on(table: dict, run: Path, tiny_set: ImageSet) -> None:
     stage = stage_for(parse_recipe({**table, "seed": 0}), run.parent)
@@ -229,33 +202,14 @@ def test_weights_that_know_the_held_out_items_are_refused(changes: dict, run: Pa
         execute(fresh, "train", run.parent / "fresh")
 
 
-def test_a_run_that_held_out_nothing_has_no_generalised_score(tmp_path: Path) -> None:
-    execute(parse_recipe({**PRETRAIN, "data": {"set": "tiny"}}), "pretrain", tmp_path / "pre")
-    message = fail("eval", tmp_path / "pre", "--setting", "generalised")
-    assert "--set data.hold_out=0.25" in message
-
-
-def test_a_run_of_an_older_version_is_resumed(run: Path) -> None:
-    """Its recipe lacks keys that came later; they have their defaults."""
-    file = run.parent / "pre" / "recipe.toml"
-    file.write_text(file.read_text().replace("label_smoothing = 0.0\n", ""))
-    (run.parent / "pre" / "result.json").unlink()
-    assert "label_smoothing" not in file.read_text()
-    execute(read_recipe(file), "pretrain", run.parent / "pre", resume=True)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--setting", "transductiv"], "unknown setting"),
         (["--query", "-1"], "--query is '-1', expected a number"),
-        (["--query", "9" * 5000], "expected a number of queries a class, or auto"),
         (["--variant", "dagger"], "--variant is not an option of the setting standard"),
         (["--setting", "transductive", "--fixed-seen"], "take --setting generalised"),
-        (["--setting", "transductive", "--variant", "daggre"], "unknown variant"),
         (["--setting", "transductive", "--variant", "head"], "PrototypeHead is not"),
-        (["--setting", "transductive", "--dirichlet", "-1"], "dirichlet is -1"),
-        (["--setting", "generalised", "--support-domain", "odd"], "take --setting cross-domain"),
         (["--setting", "generalised", "--split", "val"], "leave out --split"),
         (["--setting", "generalised", "--domain", "odd"], "leave out --data and --domain"),
         (["--setting", "generalised", "--objective", "both"], "unknown objective"),
@@ -274,13 +228,6 @@ def test_user_errors_name_the_mistake(words: list[str], message: str, run: Path)
     assert not (run / "results").exists()
 
 
-def test_a_result_is_bound_to_what_made_it(run: Path) -> None:
-    result = read_result(run / "result.json")
-    assert result.weights_digest == hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()
-    assert result.data_digest == open_set("tiny").digest
-    assert result.recipe_digest == recipe_digest(read_recipe(run / "recipe.toml"))
-
-
 def test_one_task_has_no_interval_and_its_file_is_json(run: Path) -> None:
     output = succeed("eval", run, "--tasks", 1)
     (file,) = (run / "results").glob("*.json")
@@ -288,17 +235,6 @@ def test_one_task_has_no_interval_and_its_file_is_json(run: Path) -> None:
     assert record["ci95"] is None
     assert "±" not in output
     assert math.isnan(load_result(file).score.ci95)
-
-
-def test_where_the_result_went_is_printed(run: Path) -> None:
-    output = succeed("eval", run, "--way", 2)
-    (file,) = (run / "results").glob("*.json")
-    assert f"result: {file}" in output.replace("\n", "")
-
-
-def test_cross_domain_says_which_domains(run: Path) -> None:
-    words = ("--support-domain", "even", "--query-domain", "odd", "--query", 2)
-    assert "domains: even → odd" in succeed("eval", run, "--setting", "cross-domain", *words)
 
 
 def test_ways_are_the_standard_tasks_of_each_way(scored: Evaluate) -> None:
@@ -354,14 +290,13 @@ def test_queries_for_a_handful(setting: str, run: Path, tiny_set: ImageSet) -> N
     """As many as the smallest class has items for besides the shots, and the same as asked for so many."""
     few = without_items(tiny_set, "class20", keep=3)
     words = ["eval", run, "--data", few, "--setting", setting, "--shot", 2]
-    assert "--query 1 works, and --query auto takes it" in fail(*words)
+    assert "lower the query to 1" in fail(*words)
     assert "queries a class: 1\n" in succeed(*words, "--query", "auto")
     (file,) = (run / "results").glob("*.json")
     result = read_result(file)
     assert result.query == 1
     succeed(*words, "--query", 1)
     assert replace(read_result(file), seconds=0, command="") == replace(result, seconds=0, command="")
-    assert "query auto" not in fail(*words, "--way", 99)  # where no number of queries helps
 
 
 def test_auto_takes_no_more_queries_than_the_recipe_says(run: Path) -> None:

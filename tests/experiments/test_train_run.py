@@ -24,20 +24,6 @@ from tests.helpers.tiny_set import spoiled_copy
 pytestmark = pytest.mark.usefixtures("tiny_set")
 
 
-def test_pretraining_starts_from_another_at_a_smaller_size(runs: Path) -> None:
-    larger = {
-        **PRETRAIN,
-        "name": "larger",
-        "model": {**MODEL, "backbone_options": {"input_size": 20, "dim": 8}},
-    }
-    stage = stage_for(recipe(larger, init="pre"), runs)
-    first = load(runs / "pre").backbone.state_dict()
-    assert all(torch.equal(value, first[name]) for name, value in stage.model.backbone.state_dict().items())
-    assert stage.model.input_size == 20
-    with pytest.raises(UserError, match="init is 'absent'"):
-        stage_for(recipe(larger, init="absent"), runs)
-
-
 @pytest.mark.parametrize(
     "table",
     [PRETRAIN, {**TRAIN, "train": {**TRAIN["train"], "auxiliary": 0.5}}, FROZEN, JOINT],
@@ -72,22 +58,10 @@ def test_a_run_directory_holds_what_the_contract_names(runs: Path) -> None:
     assert returned == read_result(runs / "feat" / "result.json")
     result = json.loads((runs / "feat" / "result.json").read_text())
     assert result["method"] == "FEAT"
-    for key in (
-        "setting",
-        "data",
-        "data_digest",
-        "weights_digest",
-        "split",
-        "way",
-        "shot",
-        "query",
-        "tasks",
-        "seed",
-        "commit",
-        "versions",
-        "seconds",
-    ):
-        assert key in result
+    assert set(result) >= {
+        "setting", "data", "data_digest", "weights_digest", "split", "way", "shot", "query", "tasks", "seed",
+        "commit", "versions", "seconds",
+    }  # fmt: skip
     per_task = np.load(runs / "feat" / result["per_task"])
     assert per_task.shape == (23,)
     assert result["mean"] == pytest.approx(per_task.mean())
@@ -131,7 +105,7 @@ def test_resuming_a_finished_run_does_nothing(runs: Path, monkeypatch: pytest.Mo
         return {file: file.stat().st_mtime_ns for file in (runs / "pre").rglob("*")}
 
     before = written()
-    for name in ("stage_for", "fit", "evaluate_run"):
+    for name in ("_train", "evaluate_run"):
         monkeypatch.setattr(train_run, name, never)
     said: list[str] = []
     result = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
@@ -148,7 +122,7 @@ def scored_anew(runs: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, Re
     for _ in range(2):
         second = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
     assert len(said) == 1
-    assert "scoring anew" in said[0]
+    assert "scoring again" in said[0]
     assert second == read_result(runs / "pre" / "result.json")
     assert second.mean == pytest.approx(np.load(runs / "pre" / second.per_task).mean())
     return first, second
@@ -186,21 +160,9 @@ def test_a_directory_that_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["precious.txt"]
 
 
-def test_resuming_with_another_recipe_is_refused(runs: Path) -> None:
-    (runs / "pre" / "result.json").unlink()
-    with pytest.raises(UserError, match="the recipe differs"):
-        execute(recipe(PRETRAIN, epochs=7), "pretrain", runs / "pre", resume=True)
-
-
 def test_the_wrong_command_for_a_recipe_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="use `fewset pretrain`"):
         execute(recipe(PRETRAIN), "train", tmp_path / "run")
-
-
-def test_missing_initial_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"init is 'pre'"):
-        execute(recipe(TRAIN), "train", tmp_path / "feat")
-    assert not (tmp_path / "feat").exists()
 
 
 # Feature transforms
@@ -223,7 +185,7 @@ def test_training_sees_transformed_embeddings(table: dict, runs: Path) -> None:
 
 
 def test_a_pretraining_has_no_mean_to_subtract() -> None:
-    with pytest.raises(UserError, match=r"the mean is taken of a backbone that has learned"):
+    with pytest.raises(UserError, match="centre"):
         recipe(with_steps(PRETRAIN, "centre"))
 
 

@@ -15,7 +15,7 @@ PRETRAIN = {
 AVERAGED = {
     **PRETRAIN,
     "name": "averaged",
-    "pretrain": {**PRETRAIN["pretrain"], "rotation": 0.5, "average": 0.8},
+    "pretrain": {**PRETRAIN["pretrain"], "label_smoothing": 0.1, "average": 0.8},
 }
 TRAIN = {
     "name": "feat",
@@ -51,11 +51,7 @@ JOINT = {
         "joint": {"batch": 13, "task_weight": 0.3, "splits": 4},
     },
 }  # fmt: skip
-GATED = {
-    **FROZEN,
-    "model": {**TRAIN["model"], "gate": True},
-    "train": {**FROZEN["train"], "other_ways": [5], "other_shots": [1]},
-}
+GATED = {**FROZEN, "model": {**TRAIN["model"], "gate": True}}
 
 
 def recipe(table: dict, **changes: object) -> Recipe:

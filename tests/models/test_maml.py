@@ -18,7 +18,6 @@ from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.embed_set import embed_set
 from fewset.experiments.recipes import parse_recipe
-from fewset.experiments.run_directory import RunDirectory
 from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.train_run import execute
 from fewset.experiments.weights import load, load_weights, save_weights
@@ -28,6 +27,7 @@ from fewset.models.model import embedding_model
 from fewset.models.task_model import Capabilities
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
+from fewset.training.checkpoint import TrainingFiles
 
 IN, HIDDEN, WAY, SHOT, QUERIES = 3, 5, 2, 7, 11  # of the tiny net
 STEPS, RATE = 3, 0.4
@@ -255,15 +255,15 @@ def test_a_stop_at_any_step_changes_nothing(
     recipe = parse_recipe(RECIPE)
     result = execute(recipe, "train", tmp_path / "whole")
     assert (result.method, result.before, result.examples) == ("maml", None, None)
-    save = RunDirectory.save_checkpoint
+    save = TrainingFiles.save_checkpoint
 
-    def save_and_stop(self: RunDirectory, state: dict) -> None:
+    def save_and_stop(self: TrainingFiles, state: dict) -> None:
         save(self, state)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         patched.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-        patched.setattr(RunDirectory, "save_checkpoint", save_and_stop)
+        patched.setattr(TrainingFiles, "save_checkpoint", save_and_stop)
         for _ in range(3):
             with pytest.raises(KeyboardInterrupt):
                 execute(recipe, "train", tmp_path / "stopped", resume=True)

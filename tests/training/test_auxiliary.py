@@ -56,7 +56,7 @@ def test_its_layer_learns_and_is_kept_in_checkpoints_but_not_in_the_weights(runs
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(UserError, match=r"auxiliary is -1\.0, expected 0 or more"):
+    with pytest.raises(UserError, match="0 or more"):
         recipe(TRAIN, auxiliary=-1.0)
-    with pytest.raises(UserError, match="and 0 with rotation_classes"):
+    with pytest.raises(UserError, match="rotation_classes"):
         recipe(TRAIN, auxiliary=1.0, rotation_classes=0.5)

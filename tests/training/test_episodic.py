@@ -26,9 +26,9 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
     """The embeddings of each step's tasks, as the loss sees them."""
     kept: list[torch.Tensor] = []
 
-    def keep(model: torch.nn.Module, items: torch.Tensor, shot: int, config: TrainConfig) -> Step:
+    def keep(model: torch.nn.Module, items: torch.Tensor, config: TrainConfig) -> Step:
         kept.append(items.detach())
-        return task_step(model, items, shot, config)
+        return task_step(model, items, config)
 
     monkeypatch.setattr(episodic, "task_step", keep)
     return kept
@@ -88,38 +88,11 @@ def test_without_rotation_classes_nothing_is_turned(
     assert rotations_of(table, 0.0, runs, tiny_set, embedded) == [[0, 0, 0]] * 7
 
 
-# Ways and shots that differ by step
-
-
-@every_training
-def test_ways_and_shots_are_drawn_for_each_step(
-    table: dict, runs: Path, embedded: list[torch.Tensor], tiny_set: ImageSet
-) -> None:
-    """Every one of them, all alike often, from the seed and the step alone; validation stays as it is."""
-    assert len(tiny_set.class_names) == 27
-    given = recipe(table, other_ways=[5, 7], other_shots=[1], query=2, balance=0.0, tasks_per_step=5)
-    stage, again = stage_for(given, runs), stage_for(given, runs)
-    drawn = [stage.spec_of(number) for number in range(600)]
-    assert drawn[400:410] == [again.spec_of(number) for number in range(400, 410)]
-    counts = {(spec.way, spec.shot): 0 for spec in drawn}
-    for spec in drawn:
-        counts[spec.way, spec.shot] += 1
-        assert (spec.query, spec.tasks) == (2, 5)
-    assert set(counts) == {(way, shot) for way in (3, 5, 7) for shot in (2, 1)}
-    assert min(counts.values()) > 70  # of 100 expected
-    for number in range(4):
-        stage.step(number)
-        assert embedded[number].shape[:3] == (5, drawn[number].way, drawn[number].shot + 2)
-    assert (stage.validation_specs[0].way, stage.validation_specs[0].shot) == (3, 2)
-
-
-def test_other_ways_and_shots_are_checked_before_the_first_step(runs: Path) -> None:
-    with pytest.raises(UserError, match=r"tasks of the train split .*way, shot, query\): .*14"):
-        stage_for(recipe(TRAIN, other_ways=[14]), runs)
-    with pytest.raises(UserError, match=r"shot \+ query = 12 \(9 \+ 3\)"):
-        stage_for(recipe(TRAIN, other_shots=[9]), runs)
-    with pytest.raises(UserError, match="must be 1 or more"):
-        recipe(TRAIN, other_shots=[0])
+def test_tasks_that_cannot_be_drawn_are_rejected_before_the_first_step(runs: Path) -> None:
+    with pytest.raises(UserError, match=r"train split .*14"):
+        stage_for(recipe(TRAIN, way=14), runs)
+    with pytest.raises(UserError, match=r"val split .*shot \+ query = 12"):
+        stage_for(recipe(TRAIN, validation_query=10), runs)
 
 
 def test_frozen_batchnorm_keeps_its_statistics(runs: Path) -> None:

@@ -11,6 +11,7 @@ from fewset.models.adapters.attention import Attention
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
+from fewset.training.checkpoint import TrainingFiles
 from fewset.training.episodic import TrainConfig
 from fewset.training.feature_training import FeatureTraining
 from fewset.training.loop import fit
@@ -84,7 +85,7 @@ def test_an_adapter_learns(table: FeatureTable, tmp_path: Path) -> None:
     stage = FeatureTraining(feature_model(attention(dropout=0.0)), table, config, seed=0)
     with torch.no_grad():
         before = np.mean([stage.step(number).loss.item() for number in range(1000, 1030)])
-    fit(stage, run)
+    fit(stage, run.files)
     with torch.no_grad():
         after = np.mean([stage.step(number).loss.item() for number in range(1000, 1030)])
     assert after < 0.9 * before
@@ -99,10 +100,10 @@ def test_a_stopped_run_ends_with_the_same_weights(
     def stage() -> FeatureTraining:
         return FeatureTraining(feature_model(attention(), "cl2n"), table, CONFIG, seed=0)
 
-    def begin(name: str) -> RunDirectory:
+    def begin(name: str) -> TrainingFiles:
         run = RunDirectory(tmp_path / name)
         run.begin("recipe", resume=True, force=False)
-        return run
+        return run.files
 
     whole = stage()
     fit(whole, begin("whole"))
@@ -134,6 +135,6 @@ def test_a_model_without_an_adapter_is_only_scored(table: FeatureTable, tmp_path
     stage = FeatureTraining(
         feature_model(transform="cl2n"), table, TrainConfig(**{**vars(CONFIG), "epochs": 0}), 0
     )
-    fit(stage, run)
+    fit(stage, run.files)
     assert stage.model.backbone.centre.isfinite().all()  # type: ignore[union-attr, operator]
     assert stage.validate().per_task.shape == (23,)

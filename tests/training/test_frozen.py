@@ -1,179 +1,148 @@
-"""What the frozen part of a backbone makes of the images: shared by those that would make the same."""
+"""Training behind a frozen backbone, or behind its frozen blocks."""
 
-import pickle
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
-from fewset.data.images.store import ImageSet, open_set, set_path, write_store
-from fewset.evaluation.embedding import embed_images
-from fewset.io.files import digest_path
-from fewset.models.adapters.attention import Attention
-from fewset.models.backbones.conv4 import Conv4
-from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.model import FewShotModel
-from fewset.training import frozen
-from fewset.training.batches import TrainingItems
-from fewset.training.episodic import TrainConfig
-from fewset.training.frozen import FrozenTraining
-
-DIM = 7
+from fewset.core.errors import UserError
+from fewset.experiments.embed_set import embed_set
+from fewset.experiments.train_run import execute, stage_for
+from fewset.experiments.weights import load
+from fewset.tasks.sampling import sample_tasks
+from tests.helpers.tiny_recipes import FROZEN, MODEL, PARTLY, PRETRAIN, TRAIN, recipe
 
 
-class Scaled(nn.Module):
-    """An activation with options of every kind that neither the weights nor its `repr` show."""
-
-    def __init__(
-        self,
-        factor: float = 1.0,
-        shift: Tensor | None = None,
-        offset: float = 0.0,
-        function: Callable[[Tensor], Tensor] = torch.relu,
-    ) -> None:
-        super().__init__()
-        self.factor, self.function = {"of the output": factor}, function
-        self.shift = torch.zeros(1) if shift is None else shift
-        self.register_buffer("offset", torch.tensor(offset), persistent=False)
-
-    def forward(self, features: Tensor) -> Tensor:
-        return self.factor["of the output"] * self.function(features + self.shift.sum()) + self.offset
+def test_a_frozen_backbone_stays_as_it_is(runs: Path) -> None:
+    execute(recipe(FROZEN), "train", runs / "frozen")
+    first, trained = load(runs / "pre"), load(runs / "frozen")
+    for name, value in trained.backbone.state_dict().items():
+        assert torch.equal(value, first.backbone.state_dict()[name])
+    fresh = stage_for(recipe(FROZEN), runs).model.adapter.state_dict()
+    assert any(not torch.equal(value, fresh[name]) for name, value in trained.adapter.state_dict().items())
+    stage_for(recipe(TRAIN, init="frozen"), runs)  # a start for the whole model
 
 
-def shift_at(place: int) -> Tensor:
-    """Large: the `repr` of such a tensor shows only its corners."""
-    shift = torch.zeros(5001)
-    shift[place] = 0.5
-    return shift * torch.arange(5001)
+@pytest.mark.parametrize("augment", [[], ["flip"]])
+def test_a_frozen_step_is_that_of_the_images_in_evaluation_mode(augment: list[str], runs: Path) -> None:
+    """The same tasks, the same images flipped, each through the backbone with its running statistics."""
+    tasks = {"augment": augment, "tasks_per_step": 5}
+    frozen = stage_for(recipe(FROZEN, **tasks), runs)
+    whole = stage_for(recipe(TRAIN, **tasks, freeze_batchnorm=True), runs)
+    for stage in (frozen, whole):
+        stage.module.eval()  # no dropout
+    for number in range(3):
+        for one, other in zip(frozen.step(number), whole.step(number), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
 
 
-class Options(nn.Module):
-    """A backbone of a block with options, and one without."""
-
-    dim, mean, std = DIM, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
-
-    def __init__(self, input_size: int = 16, **options: Any) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.first = nn.Sequential(nn.Conv2d(3, DIM, 3, stride=4), Scaled(**options))
-        self.last = nn.Conv2d(DIM, DIM, 3, padding=1)
-        self.pool = nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten())
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.pool(self.last(self.first(images)))
-
-    def cut(self, _: int) -> tuple[nn.Module, nn.Module]:
-        return self.first, self.last
+def test_frozen_blocks_stay_as_they_are_and_the_others_learn(runs: Path) -> None:
+    execute(recipe(PARTLY), "train", runs / "partly")
+    first, trained = load(runs / "pre"), load(runs / "partly")
+    for name, value in trained.backbone.state_dict().items():
+        frozen = name.startswith(("blocks.0.", "blocks.1."))
+        assert torch.equal(value, first.backbone.state_dict()[name]) == frozen, name
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "number": {"factor": 1.25},
-    "tensor": {"shift": shift_at(2501)},
-    "other tensor": {"shift": shift_at(2502)},
-    "buffer": {"offset": 0.5},
-    "function": {"function": torch.tanh},
-    "size": {"input_size": 12},
-}
-WHOLE = TrainConfig(way=2, query=2, validation_way=2, validation_query=2, freeze_backbone=True)
-PARTLY = replace(WHOLE, freeze_backbone=False, frozen_blocks=1)
+def test_the_blocks_that_learn_may_keep_their_statistics(runs: Path) -> None:
+    execute(recipe(PARTLY, freeze_batchnorm=True), "train", runs / "partly")
+    first, trained = load(runs / "pre"), load(runs / "partly")
+    kept = {
+        name
+        for name, value in trained.backbone.state_dict().items()
+        if torch.equal(value, first.backbone.state_dict()[name])
+    }
+    assert {name for name in first.backbone.state_dict() if "running" in name} < kept
+    assert not any(name.startswith("blocks.3.") and name.endswith("weight") for name in kept)
 
 
-def model_of(backbone: Any) -> FewShotModel:
-    """With weights that depend on their names and shapes alone."""
-    model = FewShotModel(backbone, Attention(DIM), PrototypeHead(DIM))
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3, generator=generator)
-    return model.eval()
+@pytest.mark.parametrize("changes", [{}, {"augment": ["flip"]}, {"rotation_classes": 0.6}])
+def test_a_step_on_frozen_blocks_is_that_of_the_images_in_evaluation_mode(changes: dict, runs: Path) -> None:
+    """Half precision in between."""
+    partly = stage_for(recipe(PARTLY, **changes), runs)
+    whole = stage_for(recipe(TRAIN, **{"augment": [], **changes}, freeze_batchnorm=True), runs)
+    for stage in (partly, whole):
+        stage.module.eval()
+    for number in range(3):
+        steps = partly.step(number), whole.step(number)
+        torch.testing.assert_close(steps[0].loss, steps[1].loss, rtol=1e-2, atol=1e-3)
+        for step in steps:
+            step.loss.backward()
+    for (name, mine), theirs in zip(partly.model.named_parameters(), whole.model.parameters(), strict=True):
+        if name.startswith(("backbone.blocks.0.", "backbone.blocks.1.")):
+            assert mine.grad is None
+        else:
+            torch.testing.assert_close(
+                mine.grad, theirs.grad, rtol=0.05, atol=0.02 * float(theirs.grad.abs().max())
+            )
+    torch.testing.assert_close(partly.validate().mean, whole.validate().mean, rtol=0, atol=0.02)
 
 
-def stage_of(images: ImageSet, config: TrainConfig, backbone: Any) -> FrozenTraining:
-    return FrozenTraining(model_of(backbone), TrainingItems.of(images), config, seed=0)
+@pytest.mark.parametrize("table", [FROZEN, PARTLY])
+def test_a_mirror_model_is_validated_as_it_will_be_scored(table: dict, runs: Path) -> None:
+    model = {"model": {**TRAIN["model"], "test_time_flip": True}}
+    tasks = {"validation_tasks": 200}
+    plain = stage_for(recipe(table, **tasks), runs).validate()
+    frozen, whole = (stage_for(recipe({**one, **model}, **tasks), runs).validate() for one in (table, TRAIN))
+    assert not np.array_equal(plain.per_task, whole.per_task)
+    np.testing.assert_allclose(frozen.per_task, whole.per_task, atol=0.35)  # half precision in between
+    assert np.mean(frozen.per_task == whole.per_task) > 0.9 > np.mean(plain.per_task == whole.per_task)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_shared_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frozen, "_tables", {})
+def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
+    for changes in ({"augment": ["flip", "pad_crop"]}, {"precision": "bfloat16"}):
+        for table in (FROZEN, PARTLY):
+            with pytest.raises(UserError, match="each image once"):
+                recipe(table, **changes)
+    with pytest.raises(UserError, match="freeze_batchnorm"):
+        recipe(FROZEN, freeze_batchnorm=True)
+    with pytest.raises(UserError, match="frozen_blocks"):
+        recipe(FROZEN, frozen_blocks=1)
+    with pytest.raises(UserError, match="expected 1 to 3"):
+        stage_for(recipe(PARTLY, frozen_blocks=4), runs)
+    resnet = {"backbone": "resnet12", "backbone_options": {"input_size": 16}}
+    with pytest.raises(UserError, match="frozen_blocks"):
+        stage_for(recipe({**PARTLY, "model": resnet}, init=""), runs)
+    with pytest.raises(UserError, match="nothing to train but its backbone"):
+        stage_for(recipe({**FROZEN, "model": MODEL}), runs)
 
 
-@pytest.fixture
-def larger_set() -> ImageSet:
-    """Images of 37 pixels: the last block leaves several positions to the pool."""
-    with write_store(
-        set_path("larger"),
-        size=37,
-        labels=np.arange(7).repeat(5),
-        class_names=[f"class {number}" for number in range(7)],
-        splits=np.repeat([0, 1, 2], [3, 2, 2]).repeat(5),
-        source="made by a test",
-    ) as draft:
-        draft.images[:] = np.random.default_rng(0).integers(0, 256, draft.images.shape)
-    return open_set("larger")
+@pytest.mark.parametrize("part", [{"freeze_backbone": True}, {"frozen_blocks": 2}], ids=["whole", "blocks"])
+def test_a_step_on_frozen_maps_is_that_of_the_images_in_evaluation_mode(part: dict, runs: Path) -> None:
+    """Flipped as well; and validation takes the mean with the maps of mirror images, mirrored back."""
+    model = {**MODEL, "head": "relation", "test_time_flip": True}
+    model["backbone_options"] = {**MODEL["backbone_options"], "halvings": 2}
+    tasks = {"augment": ["flip"], "tasks_per_step": 5, "balance": 0.0}
+    frozen = stage_for(recipe({**TRAIN, "model": model}, **tasks, **part), runs)
+    whole = stage_for(recipe({**TRAIN, "model": model}, **tasks, freeze_batchnorm=True), runs)
+    tables = [stage.embed_validation()[0].float() for stage in (frozen, whole)]
+    assert tables[0].shape[1:] == (4, 4, 8)
+    torch.testing.assert_close(*tables, rtol=1e-2, atol=1e-2)
+    for stage in (frozen, whole):
+        stage.module.eval()
+        stage.model.test_time_flip = False  # training flips by chance
+    chosen = sample_tasks(whole.index, whole.spec_of(0), 0, 5)
+    maps = [stage.embed_tasks(chosen, 0) for stage in (frozen, whole)]
+    torch.testing.assert_close(*maps, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(frozen.step(0).loss, whole.step(0).loss, rtol=1e-3, atol=1e-3)
 
 
-def test_two_pools_of_the_same_weights_have_tables_of_their_own(larger_set: ImageSet) -> None:
-    rows = larger_set.select("train").rows
-    for pool in ("maximum", "average", "maximum"):
-        stage = stage_of(larger_set, WHOLE, Conv4(37, dim=DIM, pool=pool))
-        expected = embed_images(stage.model, larger_set.images, rows).numpy()
-        np.testing.assert_array_equal(stage.table, expected, err_msg=pool)
-
-
-def test_the_pool_behind_the_frozen_blocks_does_not_matter(larger_set: ImageSet) -> None:
-    one, other = (
-        stage_of(larger_set, PARTLY, Conv4(37, dim=DIM, pool=pool)) for pool in ("maximum", "average")
-    )
-    assert one.table is other.table
-
-
-@pytest.mark.parametrize("config", [WHOLE, PARTLY], ids=["whole", "partly"])
-@pytest.mark.parametrize("kept", [False, True], ids=["in the process", "in files"])
-def test_every_option_counts(
-    config: TrainConfig, kept: bool, tiny_set: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kept:
-        monkeypatch.setenv("FEWSET_TABLES", str(tmp_path / "tables"))
-    for options in ({}, *OPTIONS.values()):
-        found = stage_of(tiny_set, config, Options(**options)).table
-        frozen._tables.clear()
-        monkeypatch.delenv("FEWSET_TABLES", raising=False)
-        fresh = stage_of(tiny_set, config, Options(**options)).table
-        np.testing.assert_array_equal(found, fresh, err_msg=str(options))
-        frozen._tables.clear()
-        if kept:
-            monkeypatch.setenv("FEWSET_TABLES", str(tmp_path / "tables"))
-        stage_of(tiny_set, config, Options())  # the tables that the next one must not take
-        assert stage_of(tiny_set, config, Options()).table is stage_of(tiny_set, config, Options()).table
-
-
-@pytest.mark.parametrize("damage", ["a bit", "truncated", "no digest", "a pickle"])
-def test_a_kept_table_that_is_damaged_is_made_anew(
-    damage: str, tiny_set: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEWSET_TABLES", str(tmp_path / "tables"))
-    expected = np.array(stage_of(tiny_set, PARTLY, Options()).table)
-    for file in (tmp_path / "tables").glob("*.npy"):
-        content = bytearray(file.read_bytes())
-        content[-1] ^= 0x40
-        given = {"truncated": content[:100], "a pickle": pickle.dumps([1])}.get(damage, content)
-        file.write_bytes(given)
-        if damage == "no digest":
-            digest_path(file).unlink()
-    frozen._tables.clear()
-    np.testing.assert_array_equal(stage_of(tiny_set, PARTLY, Options()).table, expected)
-
-
-def test_names_and_shapes_of_the_weights_count(tiny_set: ImageSet) -> None:
-    """Two kernels of the same numbers in the same order: 2 x 3 and 3 x 2."""
-    tables = []
-    for shape in ((2, 3), (3, 2)):
-        backbone = Options()
-        backbone.first[0] = nn.Conv2d(3, DIM, shape, stride=4)
-        backbone.last = nn.Conv2d(DIM, DIM, 3, padding=1)
-        tables.append(stage_of(tiny_set, WHOLE, backbone).table)
-    assert not np.array_equal(*tables)
+def test_a_run_on_maps_is_trained_and_scored_and_gives_pooled_rows_where_rows_are_wanted(runs: Path) -> None:
+    model = {**MODEL, "head": "relation"}
+    result = execute(recipe({**TRAIN, "model": model}, balance=0.0), "train", runs / "maps")
+    assert 0 < result.mean < 1
+    embed_set(runs / "maps", runs / "rows.npz")
+    with np.load(runs / "rows.npz") as rows:
+        assert rows["features"].shape[1:] == (8,)
+    with pytest.raises(
+        UserError, match=r"contrastive term .* works on embeddings, and RelationHead takes maps"
+    ):
+        stage_for(recipe({**TRAIN, "model": model}), runs).step(0)
+    with pytest.raises(UserError, match=r"sets model\.head"):
+        stage_for(recipe({**PRETRAIN, "model": model}), runs)
+    with pytest.raises(
+        UserError, match="adapters adapt embeddings, and it takes maps; take the adapter 'identity'"
+    ):
+        stage_for(recipe({**TRAIN, "model": {**model, "adapter": "attention"}}), runs)

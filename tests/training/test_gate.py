@@ -10,7 +10,7 @@ import torch
 from fewset.experiments.train_run import execute
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.tasks.scores import Score
-from fewset.training.gate import GATES, score_with_best_gate
+from fewset.training.episodic import GATES, score_with_best_gate
 from tests.helpers.pixel_model import pixel_model
 from tests.helpers.tiny_recipes import FEATURES, FROZEN, GATED, PARTLY, TRAIN, recipe
 

@@ -134,7 +134,7 @@ def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path: Path) -> None:
     run = TrainingFiles(tmp_path)
     run.save_checkpoint({"step": 3, "weight": torch.arange(1000.0)})
     whole = (tmp_path / CHECKPOINT).read_bytes()
-    for place in range(0, len(whole), 97):
+    for place in range(0, len(whole), 997):
         damaged = bytearray(whole)
         damaged[place] ^= 4
         (tmp_path / CHECKPOINT).write_bytes(damaged)
@@ -147,11 +147,13 @@ def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"zeros" + bytes(1000), pickle.dumps([Path("x")])])
-def test_a_file_that_is_no_checkpoint_is_one_line(content: bytes, tmp_path: Path) -> None:
-    """Written by an older version, without its digest."""
+def test_another_file_without_a_digest_is_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / CHECKPOINT).parent.mkdir()
     (tmp_path / CHECKPOINT).write_bytes(content)
-    with warnings.catch_warnings(action="ignore"), pytest.raises(UserError, match="no checkpoint") as error:
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(UserError, match="not a checkpoint") as error,
+    ):
         TrainingFiles(tmp_path).load_checkpoint()
     assert "\n" not in str(error.value)
     assert "--force" in str(error.value)

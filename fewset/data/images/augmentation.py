@@ -14,14 +14,11 @@ from torch import Generator, Tensor
 
 from fewset.core.errors import UserError, refuse_unknown
 
-Area = tuple[float, float]
-"""The least and the largest share of an image's area that `resized_crop` takes."""
-
-AREA: Area = (0.08, 1.0)
+_AREA = (0.08, 1.0)  # the least and the largest share of an image's area that `resized_crop` takes
 
 
 def augment(
-    images: UInt8[Tensor, "B 3 H W"], steps: Sequence[str], size: int, seed: int, crop_area: Area = AREA
+    images: UInt8[Tensor, "B 3 H W"], steps: Sequence[str], size: int, seed: int
 ) -> Float[Tensor, "B 3 {size} {size}"]:
     """The images after the named steps, in their order, centre-cropped to `size` where a step has not yet.
 
@@ -30,9 +27,8 @@ def augment(
     for step in steps:
         refuse_unknown("augmentation step", step, STEPS)
     generator = Generator().manual_seed(seed)
-    options: dict[str, dict[str, Area]] = {"resized_crop": {"area": crop_area}}
     for step in steps:
-        images = STEPS[step](images, size, generator, **options.get(step, {}))
+        images = STEPS[step](images, size, generator)
     cropped = center_crop(images, size).contiguous(memory_format=torch.channels_last)
     return cropped.float().clamp_(0, 255)
 
@@ -49,29 +45,16 @@ def center_crop(images: Shaped[Tensor, "*B H W"], size: int) -> Shaped[Tensor, "
     return images[..., top : top + size, left : left + size]
 
 
-def at_scale(
-    images: UInt8[Tensor, "B 3 H W"], size: int, scale: float | None
-) -> UInt8[Tensor, "B 3 side side"]:
-    """The images resized so that `size` pixels are the share `scale` of their side; of None as they are."""
-    if scale is None:
-        return images
-    side = round(size / scale)
-    whole = {"size": (side, side), "mode": "bilinear", "antialias": True}
-    if images.device.type == "cpu":
-        return F.interpolate(images, **whole)  # type: ignore[arg-type]
-    return F.interpolate(images.float(), **whole).round_().to(images.dtype)  # type: ignore[arg-type]
-
-
 def random_resized_crop(
-    images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator, area: Area = AREA
+    images: Shaped[Tensor, "B 3 H W"], size: int, generator: Generator
 ) -> Shaped[Tensor, "B 3 {size} {size}"]:
-    """A part of each image (by default 8 to 100 % of its area; aspect 3/4 to 4/3), resized to `size`.
+    """A part of each image (8 to 100 % of its area; aspect 3/4 to 4/3), resized to `size`.
 
     Of ten draws the first that fits into the image counts, as in torchvision. Should none fit, which takes
     images far from square, the first is cut to the image; torchvision takes a central crop.
     """
     batch, _, rows, columns = images.shape
-    pixels = _uniform(*area, (batch, 10), generator) * rows * columns
+    pixels = _uniform(*_AREA, (batch, 10), generator) * rows * columns
     aspect = _uniform(log(3 / 4), log(4 / 3), (batch, 10), generator).exp()
     height, width = (pixels / aspect).sqrt().round(), (pixels * aspect).sqrt().round()
     fits = (height >= 1) & (height <= rows) & (width >= 1) & (width <= columns)

@@ -15,7 +15,7 @@ from fewset.core.registry import Registry
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker gets to know about a run when it starts."""
+    """A run, as a tracker gets it at the start."""
 
     name: str
     recipe: Mapping[str, bool | int | float | str]
