@@ -46,7 +46,7 @@ class RunDirectory:
         """The digests of the data and the weights that the run began with, if they are recorded."""
         file = self.path / ENVIRONMENT
         try:
-            recorded = read_json(file) if file.exists() else {}
+            recorded = dict(read_json(file)) if file.exists() else {}
             return {key: str(recorded[key]) for key in ("data_digest", "init_digest") if key in recorded}
         except (OSError, TypeError, ValueError) as error:
             raise UserError(

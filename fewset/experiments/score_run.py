@@ -89,6 +89,11 @@ def evaluate_run(
     outcome = protocol.evaluate(job, items)
     seconds = time.monotonic() - began
 
+    notes, nearness = {}, []
+    if job.spec.related and job.images.nearness:
+        source, digest = job.images.nearness.source, job.images.nearness.digest
+        notes["related classes"] = f"one and others of its {job.spec.related} nearest by {source}"
+        nearness.append(f"nearness {digest[:12]}")
     environment = describe() | {"processes": distributed.world_size()}
     result = Result(
         run=recipe.name,
@@ -109,8 +114,8 @@ def evaluate_run(
         versions=environment,
         seconds=round(seconds, 3),
         fields=dict(outcome.fields),
-        notes={**outcome.notes, **_nearness_note(job)},
-        task_key=", ".join(filter(None, (outcome.task_key, _nearness_key(job)))),
+        notes={**outcome.notes, **notes},
+        task_key=", ".join(filter(None, (outcome.task_key, *nearness))),
         left_out=outcome.left_out,
     )
     plain = protocol == PROTOCOLS[own]() and not skip_small_classes and not elsewhere
@@ -122,18 +127,6 @@ def evaluate_run(
         stem = _stem(result, data.digest if of_same_name else "")
         file = others / f"{stem}json"
     return distributed.on_main_process(lambda: _write(result, outcome, file, stem)), file
-
-
-def _nearness_key(job: Job) -> str:
-    """The nearness that tasks of related classes were drawn by."""
-    return f"nearness {job.images.nearness.digest[:12]}" if job.spec.related and job.images.nearness else ""
-
-
-def _nearness_note(job: Job) -> dict[str, str]:
-    if not job.spec.related or not job.images.nearness:
-        return {}
-    source = job.images.nearness.source
-    return {"related classes": f"one and others of its {job.spec.related} nearest by {source}"}
 
 
 def make_protocol(name: str, options: Mapping[str, Any]) -> Protocol:

@@ -28,7 +28,7 @@ from fewset.experiments.starting_weights import (
     find_init,
     made_of,
 )
-from fewset.experiments.tracking import Tracking
+from fewset.experiments.trackers import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
 from fewset.io.files import file_digest
 from fewset.io.paths import inside

@@ -123,7 +123,7 @@ def test_unbalanced_queries_are_said_and_not_paired_with_balanced_ones(run: Path
     words = ("eval", run, "--setting", "transductive", "--query", 1, "--variant", "double-dagger", "--json")
     result, balanced = (json.loads(succeed(*words, *more)) for more in (("--dirichlet", 2), ()))
     assert result["options"] == {"variant": "double-dagger", "dirichlet": 2}
-    assert result["fields"] == {"dirichlet": 2}
+    assert result["fields"]["dirichlet"] == 2
     assert result["notes"] == {"unbalanced queries": "3 a task, shared out by a Dirichlet(2)"}
     assert result["mean"] != balanced["mean"]
     assert result["task_key"] != balanced["task_key"]  # which is what pairs results

@@ -102,7 +102,7 @@ def test_what_a_frozen_backbone_cannot_have_is_refused(runs: Path) -> None:
         recipe(FROZEN, frozen_blocks=1)
     with pytest.raises(UserError, match="expected 1 to 3"):
         stage_for(recipe(PARTLY, frozen_blocks=4), runs)
-    resnet = {"backbone": "resnet12", "backbone_options": {"input_size": 16}}
+    resnet = {"backbone": "resnet18", "backbone_options": {"input_size": 16}}
     with pytest.raises(UserError, match="frozen_blocks"):
         stage_for(recipe({**PARTLY, "model": resnet}, init=""), runs)
     with pytest.raises(UserError, match="nothing to train but its backbone"):

@@ -73,7 +73,6 @@ def weights(room: Room, rng: Random) -> Case:
 
 @reader("checkpoints of a training")
 def checkpoints(room: Room, rng: Random) -> Case:
-    """Sometimes the digest beside is that of the damaged file, so that it does not give the damage away."""
     run = room.copy(room.runs / "feat")
     room.copy(room.runs / "pre")
     (run / "result.json").unlink()
@@ -83,10 +82,7 @@ def checkpoints(room: Room, rng: Random) -> Case:
         file.write_bytes(saved(altered(torch.load(file, weights_only=True), rng), rng))
     else:
         spoil(file, rng)
-    must_reject = file_digest(file) != right
-    if rng.random() < 0.7:
-        _sign(file)
-        must_reject = False
+    must_reject = file_digest(file) != right  # only the training itself writes the digest of a checkpoint
     (room.work / "feat.toml").write_text(recipe_text(recipe(TRAIN, epochs=1)))
     words = "train", "feat.toml", "--out", run, "--resume", "--runs", room.work
     return command(*words, must_reject=must_reject)
