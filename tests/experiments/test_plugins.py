@@ -31,7 +31,7 @@ def test_a_plugin_is_executed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("\n1 / 0", "mine.py, line 2, cannot be loaded (ZeroDivisionError: division by zero); mend the file"),
+        ("\n1 / 0", "mine.py, line 2, cannot be loaded (ZeroDivisionError: division by zero); fix the file"),
         (
             "import absent",
             "mine.py, line 1, cannot be loaded (ModuleNotFoundError: No module named 'absent')",

@@ -87,7 +87,7 @@ def test_eval_gives_the_result_again_to_the_digit(made: Path) -> None:
 def test_eval_does_not_take_a_run_of_that_name_for_the_released_model(made: Path) -> None:
     mine = shutil.copytree(made / "strokes-pretrain", "runs/strokes-feat")
     before = {file.name for file in Path(mine).iterdir()}
-    assert "for what is there say runs/strokes-feat" in fail("eval", "strokes-feat")
+    assert "for that run give runs/strokes-feat" in fail("eval", "strokes-feat")
     assert {file.name for file in Path(mine).iterdir()} == before
     assert "Supervised" in succeed("eval", "runs/strokes-feat")
 
