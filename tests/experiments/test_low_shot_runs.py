@@ -50,7 +50,7 @@ def write_file(path: Path, seen: int = SEEN, unseen: int = UNSEEN, rows: int = R
     content = {
         "features": (centres[labels] + generator.normal(size=(rows, DIM))).astype(np.float32),
         "labels": labels,
-        "role": generator.permutation(np.arange(rows) % 3 == 0).astype(int),
+        "role": np.where(generator.permutation(np.arange(rows) % 3 == 0), "test", "train"),
         **dict(zip(names, lists, strict=True)),
     }
     return (save_npz if path.suffix == ".npz" else save_hdf5)(path, content)
@@ -88,7 +88,7 @@ def check(run: Path, result: dict, table: FeatureTable, shot: int, prior: float,
 @pytest.mark.parametrize("method", METHODS)
 def test_from_a_file_to_a_result(tmp_path: Path, suffix: str, method: str) -> None:
     source = write_file(tmp_path / f"features.{suffix}")
-    assert "5 numbers a row" in succeed("data", "import", "features", source, "--name", "birds")
+    succeed("data", "import", "features", source, "--name", "birds")
     table = open_features("birds")
     run = train(tmp_path / "run", method)
     own = json.loads((run / "result.json").read_text())
@@ -112,7 +112,7 @@ def test_the_size_of_the_features_is_that_of_the_table(birds: FeatureTable, tmp_
     model = load(run)
     assert model.dim == DIM
     rows = birds.read(birds.rows(birds.classes("seen"), "train")).astype(np.float64)
-    np.testing.assert_allclose(model.backbone.centre, rows.mean(axis=0), rtol=1e-5)  # type: ignore[arg-type]
+    np.testing.assert_allclose(model.feature_transform.mean, rows.mean(axis=0), rtol=1e-5)
     words = ["train", "low-shot/protonet", *options([*SCORE, "model.backbone_options.dim=7"])]
     assert "takes features of dimension 7, but those of 'birds' have 5" in fail(
         *words, "--out", tmp_path / "wide"
@@ -144,7 +144,7 @@ def test_user_errors_of_eval_name_the_mistake(tmp_path: Path) -> None:
         (["--setting", "standard"], "take --setting low-shot"),
         (["--setting", "transductive"], "the setting transductive is for images"),
         (["--prior", "2"], "prior is 2.0, expected a probability"),
-        (["--shot", "99"], "99 shots were asked for"),
+        (["--shot", "99"], "lower the shot"),
         (["--data", "strokes"], "'strokes' is an image set"),
     ]:
         assert message in fail("eval", run, *words), words
@@ -222,7 +222,7 @@ def test_embedded_with_an_encoder(tiny_set: ImageSet, tmp_path: Path) -> None:
     register_encoder("mean-colour")(lambda _: MeanColour())
     out = tmp_path / "table.npz"
     assert "name one with --data" in fail("embed", "mean-colour", "--out", out)
-    assert "220 rows of 3 numbers" in succeed("embed", "mean-colour", "--data", "tiny", "--out", out)
+    assert "220 rows of 3 dimensions" in succeed("embed", "mean-colour", "--data", "tiny", "--out", out)
     with np.load(out) as file:
         rows = np.concatenate([tiny_set.select(split).rows for split in ("train", "test")])
         np.testing.assert_allclose(file["features"], tiny_set.images[rows].mean(axis=(1, 2)), rtol=1e-4)
@@ -248,7 +248,7 @@ def test_embedded_and_imported(
     monkeypatch.setattr("fewset.experiments.embed_set._ROWS", 17)
     out = tmp_path / f"table.{suffix}"
     output = succeed("embed", pretrained, "--out", out, *(["--val"] if val else []))
-    assert f"{27 * 11 if val else 20 * 11} rows of 7 numbers" in output
+    assert f"{27 * 11 if val else 20 * 11} rows of 7 dimensions" in output
     assert [file.name for file in tmp_path.glob("*table*")] == [out.name]  # nothing temporary is left
     assert "exists" in fail("embed", pretrained, "--out", out)
     succeed("data", "import", "features", out, "--name", "mine")
@@ -280,7 +280,7 @@ def test_one_split_embedded(split: str, pretrained: Path, tiny_set: ImageSet, tm
     out = tmp_path / "table.npz"
     output = succeed("embed", pretrained, "--out", out, "--split", split)
     selection = tiny_set.select(split)
-    assert output == f"{out}: {len(selection.rows)} rows of 7 numbers\n"
+    assert output == f"{out}: {len(selection.rows)} rows of 7 dimensions\n"
     with np.load(out) as table:
         features = embed_images(load(pretrained), tiny_set.images, selection.rows).numpy()
         np.testing.assert_allclose(table["features"], features, rtol=1e-5, atol=1e-6)
