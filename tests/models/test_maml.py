@@ -310,7 +310,7 @@ def test_a_weights_file_describes_the_inner_loop(tmp_path: Path) -> None:
             {"model": {"maml": {}}, "train": {"balance": 0.1, "freeze_batchnorm": True}},
             "train.freeze_batchnorm",
         ),
-        ({"model": {"maml": {}}, "train": None, "pretrain": {}}, r"needs a \[train\] table"),
+        ({"model": {"maml": {}}, "train": None, "pretrain": {}}, r"a \[train\] table"),
     ],
 )
 def test_a_recipe_with_what_maml_does_not_have_is_rejected(change: dict, message: str) -> None:
