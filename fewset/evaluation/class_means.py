@@ -19,13 +19,11 @@ from fewset.models.task_model import device_of
 
 def check_table(model: FewShotModel, table: FeatureTable) -> None:
     """Raise for a model that does not fit this table."""
-    if model.capabilities.takes != "features":
+    takes = model.capabilities.takes
+    if takes != "features" or model.dim != table.dim:
         raise UserError(
-            "this model embeds images, but a table of features was given; take the backbone 'features'"
-        )
-    if model.dim != table.dim:
-        raise UserError(
-            f"the model takes features of dimension {model.dim}, but those of {table.name!r} have {table.dim}"
+            f"the model takes {takes} (dimension {model.dim}), but {table.name!r} has features of dimension "
+            f"{table.dim}; take the backbone 'features' with that dimension"
         )
 
 
@@ -40,11 +38,11 @@ def fit_centre(model: FewShotModel, table: FeatureTable) -> None:
     check_table(model, table)
     transform = model.feature_transform
     if transform.mean is not None:
+        rows = table.rows(table.classes("seen"), "train")
 
         def embed(features: Float[Tensor, "items D"]) -> Float[Tensor, "items D"]:
             return transform.before_centre(model.backbone(features))
 
-        rows = table.rows(table.classes("seen"), "train")
         total = _sums(embed, table, rows, np.zeros_like(rows), 1, device_of(model))
         transform.mean.copy_(total[0] / len(rows))
 

@@ -84,21 +84,17 @@ def _as_input(
 ) -> Shaped[Tensor, "items *places D"]:
     """The features on the model's device and of its type; raises where the model takes others."""
     can = model.capabilities
-    if (features.ndim == 4) != can.maps:
-        wanted = "maps, as `model.maps` makes them" if can.maps else "rows, as `model.embed` makes them"
-        raise UserError(f"got features of shape {tuple(features.shape)}, and this model takes {wanted}")
-    dim = getattr(model, "dim", None) if can.embeds else 3 * model.input_size**2
-    if dim not in (None, features.shape[-1]):
+    dim = getattr(model, "dim", features.shape[-1]) if can.embeds else 3 * model.input_size**2
+    if (features.ndim == 4) != can.maps or features.shape[-1] != dim:
         raise UserError(
-            f"the features have dimension {features.shape[-1]}, and this model takes {dim}; embed the items "
-            "with this model"
+            f"got features of shape {tuple(features.shape)}, and this model takes "
+            f"{'maps' if can.maps else 'rows'} of dimension {dim}; embed the items with this model"
         )
     features = features.to(device_of(model))
-    if not can.embeds:
-        return features  # pixels
-    if features.dtype != torch.float16 or features.ndim == 2:  # maps stay in half precision
-        features = features.to(next((value.dtype for value in model.parameters()), torch.float32))
-    check_finite_rows(features)
+    if can.embeds:  # other models take pixels
+        if features.dtype != torch.float16 or features.ndim == 2:  # maps stay in half precision
+            features = features.to(next((value.dtype for value in model.parameters()), torch.float32))
+        check_finite_rows(features)
     return features
 
 

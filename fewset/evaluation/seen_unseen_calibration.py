@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from fewset.core.errors import refuse_unknown
 from fewset.tasks.scores import Score
 
 OBJECTIVES = ("harmonic", "combined")
@@ -29,28 +28,6 @@ class Margins:
     unseen: Float[np.ndarray, "tasks N Q"]
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Mean accuracy among all classes of seen against unseen queries, from constant -∞ to +∞.
-
-    `area` is the exact area under the whole curve (AUSUC), not that under these points alone.
-    """
-
-    constants: Float[np.ndarray, " points"]
-    seen: Float[np.ndarray, " points"]
-    unseen: Float[np.ndarray, " points"]
-    area: float
-
-    def as_json(self) -> dict[str, Any]:
-        """As plain values for a file."""
-        return {
-            "constants": [json_number(value) for value in self.constants.tolist()],
-            "seen": self.seen.tolist(),
-            "unseen": self.unseen.tolist(),
-            "area": self.area,
-        }
-
-
 def json_number(value: float) -> float | str:
     """JSON has no infinity: it is written as "inf" or "-inf", which `float` reads."""
     return str(value) if np.isinf(value) else value
@@ -59,24 +36,20 @@ def json_number(value: float) -> float | str:
 def scores_at(margins: Margins, constant: float) -> dict[str, Score]:
     """The accuracies when `constant` is subtracted from the seen scores; `seen` and `unseen` do without it.
 
-    At +∞ nothing is taken for a seen class, at -∞ everything is. COMBINED counts every class alike, which is
-    the mean over the queries when each class has as many of them. (The paper's intervals and chance level,
-    1/69, fit this.) The harmonic mean is that of the task's two accuracies among all classes, as in the
-    authors' later work.
+    At +∞ nothing is taken for a seen class, at -∞ everything is. COMBINED counts every class alike, which the
+    paper's intervals and chance level, 1/69, fit. The harmonic mean is that of a task's two accuracies among
+    all classes, as in the authors' later work.
     """
     threshold = np.float64(constant)  # a Python float would be rounded to the margins' float32
-    seen, unseen = ((~np.isnan(part)).mean(axis=(1, 2)) for part in (margins.seen, margins.unseen))
-    among_all = (
-        (margins.seen > threshold).mean(axis=(1, 2)),
-        (margins.unseen <= threshold).mean(axis=(1, 2)),
-    )
+    seen = (margins.seen > threshold).mean(axis=(1, 2))
+    unseen = (margins.unseen <= threshold).mean(axis=(1, 2))
     accuracies = {
-        "seen": seen,
-        "unseen": unseen,
-        "combined": _combined(margins, *among_all),
-        "seen_among_all": among_all[0],
-        "unseen_among_all": among_all[1],
-        "harmonic": _harmonic(*among_all),
+        "seen": (~np.isnan(margins.seen)).mean(axis=(1, 2)),
+        "unseen": (~np.isnan(margins.unseen)).mean(axis=(1, 2)),
+        "combined": _combined(margins, seen, unseen),
+        "seen_among_all": seen,
+        "unseen_among_all": unseen,
+        "harmonic": _harmonic(seen, unseen),
     }
     # In single precision, as they are stored.
     return {name: Score.of(per_task.astype(np.float32)) for name, per_task in accuracies.items()}
@@ -86,10 +59,8 @@ def calibrate(margins: Margins, objective: str = "harmonic") -> float:
     """The constant that maximises the harmonic mean of the mean accuracies among all classes, or COMBINED.
 
     The paper only says that it is selected on the validation set; the authors' later code maximises the
-    harmonic mean. COMBINED counts 64 seen classes against 5, so its best constant can be -∞: no query is
-    ever taken for an unseen class.
+    harmonic mean. COMBINED counts 64 seen classes against 5, so its best constant can be -∞.
     """
-    refuse_unknown("objective", objective, OBJECTIVES)
     seen, unseen = _ordered(margins.seen), _ordered(margins.unseen)
     # Between two margins nothing changes, and only at an unseen one is something gained.
     candidates = np.concatenate([[-np.inf], unseen])
@@ -104,19 +75,25 @@ def calibrate(margins: Margins, objective: str = "harmonic") -> float:
     return float((candidates[best] + above) / 2)
 
 
-def curve(margins: Margins, points: int = 200) -> Curve:
-    """Seen against unseen accuracy at `points` constants, spread over the margins, and at -∞ and +∞."""
+def curve(margins: Margins, points: int = 200) -> dict[str, Any]:
+    """Mean accuracy among all classes of seen against unseen queries, as plain values for a file.
+
+    `constants` are `points` of them, spread over the margins, and -∞ and +∞. `area` is the exact area under
+    the whole curve (AUSUC), not that under these points alone.
+    """
     seen, unseen = _ordered(margins.seen), _ordered(margins.unseen)
     spread = [_thinned(seen, points // 2), _thinned(unseen, points - points // 2)]
     constants = np.sort(np.concatenate([[-np.inf], *spread, [np.inf]]))
+    kept = (len(seen) - np.searchsorted(seen, constants, side="right")) / margins.seen.size
+    won = np.searchsorted(unseen, constants, side="right") / margins.unseen.size
     # When a seen query is lost, at its margin, the unseen ones of smaller margin are won, and half the ties.
-    won = np.searchsorted(unseen, seen, side="left") + np.searchsorted(unseen, seen, side="right")
-    return Curve(
-        constants,
-        seen=(len(seen) - np.searchsorted(seen, constants, side="right")) / margins.seen.size,
-        unseen=np.searchsorted(unseen, constants, side="right") / margins.unseen.size,
-        area=float(won.sum()) / 2 / (margins.seen.size * margins.unseen.size),
-    )
+    pairs = np.searchsorted(unseen, seen, side="left") + np.searchsorted(unseen, seen, side="right")
+    return {
+        "constants": [json_number(constant) for constant in constants.tolist()],
+        "seen": kept.tolist(),
+        "unseen": won.tolist(),
+        "area": float(pairs.sum()) / 2 / (margins.seen.size * margins.unseen.size),
+    }
 
 
 def _ordered(margins: Float[np.ndarray, "tasks classes queries"]) -> Float[np.ndarray, " right"]:
@@ -124,9 +101,8 @@ def _ordered(margins: Float[np.ndarray, "tasks classes queries"]) -> Float[np.nd
 
 
 def _thinned(values: Float[np.ndarray, " n"], count: int) -> Float[np.ndarray, " at_most_count"]:
-    return values[
-        np.unique(np.linspace(0, len(values), count, endpoint=False).astype(np.int64))[: len(values)]
-    ]
+    places = np.linspace(0, len(values), count, endpoint=False).astype(np.int64)
+    return values[np.unique(places)[: len(values)]]
 
 
 def _harmonic(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

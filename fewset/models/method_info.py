@@ -17,9 +17,6 @@ class MethodInfo:
     takes them. `every_shot`: it looks at single shots, so the model should have `average = "post"`.
     `trained`: it must be trained before use. `class_means`: its logits are the similarities of queries to
     class means, divided by the temperature. `no_onnx`: why it cannot be exported as ONNX; empty if it can.
-
-    >>> MethodInfo("similarity to the class means", "Snell et al., 2017").needs()
-    ('embeddings',)
     """
 
     summary: str = ""
@@ -43,11 +40,7 @@ class MethodInfo:
 
 
 def method_info(member: object) -> MethodInfo:
-    """The attribute `about` of a class or an object, else the first line of its docstring.
-
-    >>> method_info(dict).kind
-    'inductive'
-    """
+    """The attribute `about` of a class or an object, else the first line of its docstring."""
     first_line = (inspect.getdoc(member) or "").partition("\n")[0]
     about: MethodInfo = getattr(member, "about", MethodInfo(first_line))
     return about

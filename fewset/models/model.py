@@ -210,11 +210,8 @@ class FewShotModel(TaskModel):
         """
         sets = items
         if self.sets_of_one:
-            sets, context, labels = (
-                items.flatten(0, 1).unsqueeze(1),
-                None,
-                labels.new_zeros(labels.numel(), 1),
-            )
+            sets, context = items.flatten(0, 1).unsqueeze(1), None
+            labels = labels.new_zeros(labels.numel(), 1)
         extra: dict[str, Any] = {"labels": labels} if getattr(self.adapter, "uses_labels", False) else {}
         adapted: Tensor = self.adapter(sets, context, **extra).view_as(items)
         if self.gate is None or self.training:

@@ -15,7 +15,7 @@ from fewset.tasks.episode import class_major_labels
 
 def membership(labels: Int[Tensor, "*rows"], way: int, dtype: torch.dtype) -> Float[Tensor, "*rows {way}"]:
     """1 in the column of each row's class."""
-    return F.one_hot(labels, way).to(dtype)
+    return (labels.unsqueeze(-1) == torch.arange(way, device=labels.device)).to(dtype)
 
 
 def episode_membership(

@@ -23,9 +23,6 @@ class Capabilities:
     prototypes, transduction and the like. `adapts`: its adapter changes them. `maps`: its tasks are made of
     maps (H, W, D) in place of embeddings. `adapts_queries`: its adapter changes queries, too.
     `adapter_fitted`: its adapter starts from the features and classes of the train split.
-
-    >>> Capabilities(takes="images", embeds=True, adapts=False).takes
-    'images'
     """
 
     takes: Takes

@@ -32,22 +32,14 @@ class Items:
     @cached_property
     def index(self) -> ClassIndex:
         """What tasks are drawn from."""
-        return ClassIndex(
-            self.labels,
-            self.class_names,
-            origins=self.origins,
-            domains=self.domains,
-            support=self.support,
-            query=self.query,
-            nearest=self.nearest,
-        )
+        columns = ("origins", "domains", "support", "query", "nearest")
+        return ClassIndex(self.labels, self.class_names, **{name: getattr(self, name) for name in columns})
 
     def take(self, places: Int[np.ndarray, " taken"]) -> "Items":
         """Some of these items."""
         columns = ("rows", "labels", "origins", "domains", "support", "query")
         given: dict[str, Any] = {name: getattr(self, name) for name in columns}
-        taken = {name: column[places] for name, column in given.items() if column is not None}
-        return replace(self, **taken)
+        return replace(self, **{name: each[places] for name, each in given.items() if each is not None})
 
     def drawable(self, spec: TaskSpec, skip_small_classes: bool = False) -> "Items":
         """These items if such tasks can be drawn from them, else an error.

@@ -113,20 +113,16 @@ class ClassIndex:
             )
         spare = self.spare(shot, query)
         worst = int(spare.argmin())
-        if spare[worst] >= 0:
-            return
-        has = f"{self.shots[worst]} items"
-        if self.two_roles:
-            has += f" for the support and {self.queries[worst]} for the queries"
-            ruled_out = self.queries[worst] - query - spare[worst]
-            if spare[worst] < self.shots[worst] - shot and ruled_out:
-                has += f", {ruled_out} of which the shots may rule out"
-        elif self.mixed:
-            has += " at least, when those of one origin are from one domain"
-        raise UserError(
-            f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} ({shot} + {query}); "
-            f"{self._remedy(way, shot, query)}"
-        )
+        if spare[worst] < 0:
+            has = f"{self.shots[worst]} items"
+            if self.two_roles:
+                has += f" for the support and {self.queries[worst]} for the queries"
+            if self.two_roles or self.mixed:
+                has += " (a task has each origin in one domain only)"
+            raise UserError(
+                f"class {self.names[worst]!r} has {has}, but shot + query = {shot + query} ({shot} + "
+                f"{query}); {self._remedy(way, shot, query)}"
+            )
 
     def anchors(self, way: int, related: int) -> Bool[np.ndarray, " classes"]:
         """Which classes have enough others among their nearest for tasks of related classes."""
@@ -142,15 +138,10 @@ class ClassIndex:
 
     def _remedy(self, way: int, shot: int, query: int) -> str:
         """Smaller sizes that would work."""
-        fits = []
-        for fewer in range(query - 1, 0, -1):
-            if (self.spare(shot, fewer) >= 0).all():
-                fits.append(f"lower the query to {fewer}")
-                break
-        for fewer in range(shot - 1, 0, -1):
-            if (self.spare(fewer, query) >= 0).all():
-                fits.append(f"lower the shot to {fewer}")
-                break
+        queries = [fewer for fewer in range(1, query) if (self.spare(shot, fewer) >= 0).all()]
+        shots = [fewer for fewer in range(1, shot) if (self.spare(fewer, query) >= 0).all()]
+        fits = [f"lower the query to {queries[-1]}"] if queries else []
+        fits += [f"lower the shot to {shots[-1]}"] if shots else []
         small = self.spare(shot, query) < 0
         if len(self.classes) - small.sum() >= max(way, 1):
             fits.append(f"leave out the {small.sum()} classes that are too small (--skip-small-classes)")
@@ -296,20 +287,7 @@ def _item_keys(
 
 
 def _smallest(keys: UInt64[np.ndarray, "*batch n"], count: int) -> Int[np.ndarray, "*batch count"]:
-    """The positions of the `count` smallest keys of each row, in the order of the keys.
-
-    NumPy finds the smallest values far faster than their positions, so the positions replace the last bits of
-    the keys. If two keys differ in those bits alone, the whole rows are sorted.
-    """
-    items = keys.shape[-1]
-    last_bits = np.uint64(2 ** (items - 1).bit_length() - 1)
-    marked = keys & ~last_bits
-    marked |= np.arange(items, dtype=np.uint64)
-    marked.partition(min(count, items - 1), axis=-1)
-    first = np.sort(marked[..., : count + 1], axis=-1)  # and one more, to compare with the last
-    found: np.ndarray
-    if ((first[..., 1:] ^ first[..., :-1]) <= last_bits).any():
-        found = np.argsort(keys, axis=-1, kind="stable")[..., :count]
-    else:
-        found = (first[..., :count] & last_bits).astype(np.int64)
-    return found
+    """The positions of the `count` smallest keys of each row, in the order of the keys."""
+    found = np.argpartition(keys, count - 1, axis=-1)[..., :count]
+    order = np.take_along_axis(keys, found, axis=-1).argsort(axis=-1)
+    return np.take_along_axis(found, order, axis=-1)

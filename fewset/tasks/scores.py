@@ -123,13 +123,11 @@ def compare(first: Score, second: Score) -> Difference:
             f"the scores cover {len(first.per_task)} and {len(second.per_task)} tasks; evaluate both with "
             "the same task options and seed"
         )
-    if first.spec and second.spec and first.spec != second.spec:
-        raise UserError(
-            f"the scores are of different tasks, {first.spec} and {second.spec}; evaluate both with the same"
-        )
-    if first.drawn_from and second.drawn_from and first.drawn_from != second.drawn_from:
-        raise UserError(
-            "the tasks of the two scores were drawn from different labels; evaluate both on the same items"
-        )
+    for one, other in ((first.spec, second.spec), (first.drawn_from, second.drawn_from)):
+        if one and other and one != other:
+            raise UserError(
+                f"the scores are of different tasks, {one} and {other}; evaluate both on the same items and "
+                "with the same task options"
+            )
     differences = first.per_task.astype(np.float64) - second.per_task.astype(np.float64)
     return Difference(float(differences.mean()), interval95(differences))

@@ -60,8 +60,8 @@ def test_the_centre_is_part_of_the_weights(table: FeatureTable) -> None:
 
 def test_models_that_do_not_fit_are_rejected(table: FeatureTable) -> None:
     images = FewShotModel(Conv4(dim=DIM), Identity(DIM), PrototypeHead(DIM))
-    with pytest.raises(UserError, match="this model embeds images"):
+    with pytest.raises(UserError, match="takes images"):
         training_means(images, table, table.classes("seen"))
     wide = FewShotModel(FeatureInput(DIM + 1), Identity(DIM + 1), PrototypeHead(DIM + 1))
-    with pytest.raises(UserError, match=r"dimension 6, but .* have 5"):
+    with pytest.raises(UserError, match="dimension 6"):
         fit_centre(wide, table)

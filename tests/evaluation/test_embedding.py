@@ -1,5 +1,4 @@
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 
 import numpy as np
 import pytest
@@ -78,25 +77,6 @@ def test_evaluating_leaves_every_module_in_its_mode() -> None:
     assert [module.training for module in model.modules()] == modes
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
-
-
-def test_an_evaluation_that_ends_does_not_disturb_another() -> None:
-    model, rows = noisy_model().train(), torch.randn(11, 5)
-    begun, ended = Event(), Event()
-
-    def evaluate_later() -> torch.Tensor:
-        with evaluating(model) as evaluated:
-            begun.set()
-            assert ended.wait(60)
-            return evaluated(rows)[0]
-
-    with ThreadPoolExecutor(1) as pool:
-        with evaluating(model) as evaluated:
-            later = pool.submit(evaluate_later)
-            assert begun.wait(60)
-            expected = evaluated(rows)[0]
-        ended.set()
-        assert torch.equal(later.result(60), expected)
 
 
 def test_threads_evaluate_one_model_at_once() -> None:

@@ -84,14 +84,14 @@ def test_shifted_scores_shift_the_constant() -> None:
     found = margins()
     moved = Margins(found.seen + np.float32(8), found.unseen + np.float32(8))
     assert calibrate(moved) == pytest.approx(calibrate(found) + 8, abs=1e-5)
-    assert curve(moved).area == pytest.approx(curve(found).area)
+    assert curve(moved)["area"] == pytest.approx(curve(found)["area"])
 
 
 def test_nothing_right_has_no_best_constant() -> None:
     nothing = Margins(np.full((2, 3, 5), np.nan), np.full((2, 3, 5), np.nan))
     assert calibrate(nothing) == -np.inf
-    assert curve(nothing).area == 0
-    assert curve(nothing).constants.tolist() == [-np.inf, np.inf]
+    assert curve(nothing)["area"] == 0
+    assert curve(nothing)["constants"] == ["-inf", "inf"]
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -102,22 +102,20 @@ def test_the_area_against_every_pair(ties: bool) -> None:
         for seen in found.seen.ravel().tolist()
         for unseen in found.unseen.ravel().tolist()
     ]
-    assert curve(found).area == pytest.approx(np.mean(pairs))
+    assert curve(found)["area"] == pytest.approx(np.mean(pairs))
 
 
 def test_the_curve_runs_over_all_margins() -> None:
     found = margins()
-    full = curve(found, points=1000)
-    for constant, seen, unseen in zip(full.constants, full.seen, full.unseen, strict=True):
-        at = scores_at(found, constant)
+    full, thin = curve(found, points=1000), curve(found, points=17)
+    for constant, seen, unseen in zip(full["constants"], full["seen"], full["unseen"], strict=True):
+        at = scores_at(found, float(constant))
         assert at["seen_among_all"].mean == pytest.approx(seen)
         assert at["unseen_among_all"].mean == pytest.approx(unseen)
-    assert (np.diff(full.seen) <= 0).all()
-    assert (np.diff(full.unseen) >= 0).all()
-    assert full.seen[-1] == full.unseen[0] == 0
+    assert full["seen"] == sorted(full["seen"], reverse=True)
+    assert full["seen"][-1] == full["unseen"][0] == 0
     # With a point at each margin the trapezoids are the exact area.
-    assert -np.trapezoid(full.unseen, full.seen) == pytest.approx(full.area)
-    thin = curve(found, points=17)
-    assert len(thin.constants) == 19
-    assert thin.area == full.area
-    assert set(thin.constants) <= set(full.constants)
+    assert -np.trapezoid(full["unseen"], full["seen"]) == pytest.approx(full["area"])
+    assert len(thin["constants"]) == 19
+    assert thin["area"] == full["area"]
+    assert set(thin["constants"]) <= set(full["constants"])

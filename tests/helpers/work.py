@@ -113,9 +113,9 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
     features = open_features(table)
     for shot in (1, 3):
         spec = TaskSpec(shot=shot, tasks=3)
-        scores = evaluate_low_shot(model, features, spec, chunk=31)
+        scores = evaluate_low_shot(model, features, spec)
         exact |= {f"low-shot {shot} {name}": score.per_task for name, score in scores.items()}
-        exact[f"prior {shot}"] = np.array(choose_prior(model, features, spec, chunk=31))
+        exact[f"prior {shot}"] = np.array(choose_prior(model, features, spec))
 
     free = trained(tasks, freeze=False, steps=1).backbone.blocks[0][1]  # type: ignore[union-attr, index]
     close = {

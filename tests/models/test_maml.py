@@ -23,8 +23,6 @@ from fewset.experiments.train_run import execute
 from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.maml import MamlConfig, MamlModel, Parameters, descend
-from fewset.models.model import embedding_model
-from fewset.models.task_model import Capabilities
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
 from fewset.training.checkpoint import TrainingFiles
@@ -212,15 +210,6 @@ def test_neither_training_nor_evaluation_touches_the_buffers_or_leaves_the_weigh
     assert not scored.requires_grad
     learning.sum().backward()
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-
-
-def test_maml_claims_no_embeddings() -> None:
-    model = small_model()
-    assert model.capabilities == Capabilities(takes="images", embeds=False, adapts=False)
-    for part in ("embed", "dim", "adapter", "head", "adapt"):
-        assert not hasattr(model, part)
-    with pytest.raises(UserError, match="the setting transductive works on embeddings, and MamlModel has"):
-        embedding_model(model, "the setting transductive")
 
 
 def test_what_maml_cannot_take_is_rejected() -> None:

@@ -5,13 +5,14 @@ from torch import nn
 
 from fewset.core.errors import UserError
 from fewset.models.adapters import ADAPTERS
+from fewset.models.adapters.attention import Attention
 from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.features import FeatureInput
-from fewset.models.heads import HEADS
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.layers.transform import FeatureTransform
 from fewset.models.method_info import MethodInfo, method_info
 from fewset.models.model import FewShotModel, embedding_model, image_embedder
+from fewset.models.task_model import Capabilities
 
 DIM = 14  # even, for the two directions of a BiLSTM
 
@@ -102,19 +103,6 @@ def test_shots_that_differ_by_class_are_masked() -> None:
         means = torch.stack([support[task, way, : counts[task, way]].mean(0) for way in range(3)])
         expected = model(means[None, :, None], query[task : task + 1])
         torch.testing.assert_close(found[task : task + 1], expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", sorted(HEADS))
-def test_every_head_takes_masked_shots_without_adaptation(name: str) -> None:
-    head = HEADS[name](DIM)
-    support, query = tasks(places=(3, 2) if method_info(head).takes == "maps" else ())
-    backbone = Flat()
-    backbone.dim = DIM
-    model = FewShotModel(backbone, Identity(DIM), head, average="post").eval()
-    mask = torch.arange(5) < torch.tensor([[3, 3, 3], [3, 3, 3]])[..., None]
-    torch.testing.assert_close(
-        model(support, query, mask=mask), model(support[:, :, :3], query), rtol=1e-4, atol=1e-4
-    )
 
 
 def test_an_adapted_shot_cannot_be_masked() -> None:
@@ -226,6 +214,8 @@ def test_a_transform_of_features_is_one_of_each_place() -> None:
 def test_maps_and_what_works_on_embeddings_alone_are_told_apart() -> None:
     with pytest.raises(UserError, match="OnMaps takes maps, and FeatureInput gives none"):
         FewShotModel(FeatureInput(7), Identity(7), OnMaps(7))
+    with pytest.raises(UserError, match="adapters adapt embeddings"):
+        FewShotModel(Flat(), Attention(75), OnMaps(75))
     model = FewShotModel(Flat(), Identity(75), OnMaps(75))
     with pytest.raises(
         UserError, match="a test works on embeddings, and OnMaps takes maps; take another head"
@@ -236,3 +226,32 @@ def test_maps_and_what_works_on_embeddings_alone_are_told_apart() -> None:
     assert not embedder.capabilities.maps
     assert embedder.backbone is model.backbone
     assert model.capabilities.maps
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((Flat(), Identity(7)), Capabilities("images", embeds=True, adapts=False)),
+        ((Flat(), Attention(7)), Capabilities("images", embeds=True, adapts=True)),
+        ((FeatureInput(7), Identity(7)), Capabilities("features", embeds=True, adapts=False)),
+        ((nn.Identity(), nn.Identity()), Capabilities("images", embeds=True, adapts=True)),
+    ],
+    ids=["ProtoNet", "FEAT", "features", "custom parts without attributes"],
+)
+def test_a_model_can_do_what_its_parts_can(parts: tuple[nn.Module, ...], expected: Capabilities) -> None:
+    found = FewShotModel(*parts, PrototypeHead(7))
+    assert found.capabilities == expected
+    assert embedding_model(found, "a test") is found
+    if expected.takes == "features":
+        with pytest.raises(UserError, match="takes features"):
+            image_embedder(found, "a test")
+
+
+def test_the_summary_of_a_custom_member_is_the_first_line_of_its_docstring() -> None:
+    class Custom:
+        """Somebody's head.
+
+        With more to say.
+        """
+
+    assert method_info(Custom) == method_info(Custom()) == MethodInfo("Somebody's head.")

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewset.core.errors import UserError
-from fewset.tasks import sampling
 from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_every_class, sample_tasks
 from fewset.tasks.spec import TaskSpec
 from tests.helpers.labels import shuffled_labels
@@ -31,11 +30,15 @@ def test_a_task_is_distinct_items_of_distinct_classes(
 
 
 def test_task_number_i_is_a_pure_function_of_seed_and_i() -> None:
-    index = ClassIndex(shuffled_labels([7, 11, 13, 7, 9]))
+    labels, origins, domains = two_domains()
     spec = TaskSpec(way=3, shot=2, query=3, tasks=29, seed=5)
-    together = sample_tasks(index, spec, 0, 29)
-    alone = np.concatenate([sample_tasks(index, spec, number, number + 1) for number in reversed(range(29))])
-    np.testing.assert_array_equal(together, alone[::-1])
+    for index in (
+        ClassIndex(shuffled_labels([7, 11, 13, 7, 9])),
+        ClassIndex(labels, origins=origins, support=domains == 1, query=domains == 0),
+        ClassIndex(labels, origins=origins, domains=domains),
+    ):
+        alone = [sample_tasks(index, spec, number, number + 1) for number in reversed(range(29))]
+        np.testing.assert_array_equal(sample_tasks(index, spec, 0, 29), np.concatenate(alone[::-1]))
 
 
 def test_classes_and_items_are_drawn_uniformly() -> None:
@@ -124,9 +127,7 @@ def test_items_of_one_origin_are_of_one_domain_in_a_task_of_mixed_domains() -> N
         together += task.size - found.shape[1]
     assert together  # sketches of one photo meet
     assert len(np.unique(rows)) == len(labels)
-    with pytest.raises(
-        UserError, match=r"has 13 items at least, when those of one origin are from one domain"
-    ):
+    with pytest.raises(UserError, match="has 13 items"):
         sample_tasks(index, TaskSpec(way=5, shot=3, query=11), 0, 1)
 
 
@@ -160,33 +161,17 @@ def mix_whole(*parts: int) -> int:
     return state
 
 
-def test_a_task_across_domains_is_a_pure_function_of_seed_and_number() -> None:
-    labels, origins, domains = two_domains()
-    spec = TaskSpec(way=3, shot=2, query=5, tasks=29, seed=5)
-    for index in (
-        ClassIndex(labels, origins=origins, support=domains == 1, query=domains == 0),
-        ClassIndex(labels, origins=origins, domains=domains),
-    ):
-        alone = [sample_tasks(index, spec, number, number + 1) for number in range(29)]
-        np.testing.assert_array_equal(sample_tasks(index, spec, 0, 29), np.concatenate(alone))
-
-
 def test_tasks_that_might_run_out_of_queries_are_rejected() -> None:
     """Of 13 photos, 10 of which have a sketch, 2 shots may take 2: 11 are left for queries, never 12."""
     labels, origins, domains = two_domains()
     names = ["ash", "birch", "cedar", "dogwood", "elm"]
     index = ClassIndex(labels, names, origins=origins, support=domains == 1, query=domains == 0)
     assert sample_tasks(index, TaskSpec(way=2, shot=2, query=11), 0, 7).shape == (7, 2, 13)
-    with pytest.raises(
-        UserError,
-        match=r"has \d+ items for the support and 13 for the queries, 2 of which the shots may rule",
-    ):
+    with pytest.raises(UserError, match=r"has \d+ items for the support and 13 for the queries"):
         sample_tasks(index, TaskSpec(way=2, shot=2, query=12), 0, 1)
     # The other way round 2 photos may rule out 3 sketches each.
     index = ClassIndex(labels, names, origins=origins, support=domains == 0, query=domains == 1)
-    with pytest.raises(
-        UserError, match=r"6 of which the shots may rule out, but shot \+ query = 15 \(2 \+ 13\)"
-    ):
+    with pytest.raises(UserError, match=r"shot \+ query = 15 \(2 \+ 13\)"):
         sample_tasks(index, TaskSpec(way=2, shot=2, query=13), 0, 1)
 
 
@@ -282,9 +267,3 @@ def test_a_task_of_more_ways_begins_with_the_task_of_fewer() -> None:
     ):
         few, many = (sample(index, TaskSpec(way, 2, 3, 11), 0, 11) for way in (3, 6))
         np.testing.assert_array_equal(many[:, :3], few)
-
-
-def test_of_equal_keys_the_first_are_taken() -> None:
-    keys = np.array([[3, 1, 1, 1, 2], [5, 4, 3, 2, 1]], dtype=np.uint64)
-    assert sampling._smallest(keys, 2).tolist() == [[1, 2], [4, 3]]
-    assert sampling._smallest(keys, 5).tolist() == [[1, 2, 3, 4, 0], [4, 3, 2, 1, 0]]

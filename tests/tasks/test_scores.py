@@ -52,18 +52,14 @@ def test_compare_is_paired() -> None:
     assert not compare(first, first).excludes_zero
 
 
-def test_compare_rejects_other_tasks() -> None:
-    with pytest.raises(UserError, match="3 and 5 tasks"):
-        compare(Score.of(np.ones(3)), Score.of(np.ones(5)))
-
-
 def test_compare_rejects_scores_of_different_tasks() -> None:
     values, spec = np.linspace(0, 1, 7), TaskSpec(tasks=7)
     specs = [(spec, "a"), (TaskSpec(tasks=7, seed=1), "a"), (spec, "b")]
     scores = [Score.of(values, *tasks) for tasks in specs]
-    with pytest.raises(UserError, match=r"of different tasks, .*seed=0.*seed=1"):
-        compare(scores[0], scores[1])
-    with pytest.raises(UserError, match="drawn from different labels"):
-        compare(scores[0], scores[2])
+    with pytest.raises(UserError, match="7 and 5 tasks"):
+        compare(scores[0], Score.of(np.ones(5)))
+    for other in scores[1:]:
+        with pytest.raises(UserError, match="of different tasks"):
+            compare(scores[0], other)
     for other in (scores[0], Score.of(values)):  # a score may lack them
         assert compare(scores[0], other).mean == 0

@@ -56,9 +56,5 @@ def test_queries_are_distinct_items_of_the_class_that_is_said_and_shots_stay() -
 
 def test_rejects_what_could_not_be_drawn() -> None:
     check_unbalanced(ClassIndex(LABELS), SPEC)
-    with pytest.raises(
-        UserError, match=r"all 18 queries of a task \(3 x 6\) .* has 15 besides .* query to 5"
-    ):
+    with pytest.raises(UserError, match=r"all 18 queries of a task \(3 x 6\) .* has 15 besides"):
         check_unbalanced(ClassIndex(LABELS), replace(SPEC, query=6))
-    with pytest.raises(UserError, match="has 0 besides its shots; take a set with more items"):
-        check_unbalanced(ClassIndex(LABELS), replace(SPEC, shot=17))

@@ -1,15 +1,9 @@
 """How a model is scored. One file a protocol of the paper; a new one is one file, too.
 
-A protocol is a frozen dataclass that is registered by name (`@register_protocol("name")`). Its fields are its
-options, made with `option(default, help)`: the command line derives `--setting name --its-option` and its
-help from them.
-
-* `prepare(job)` returns the items that tasks are drawn from. It rejects a model or a set that does not fit,
-  before anything is embedded.
-* `evaluate(job, items)` returns an `Outcome`: the score, other scores by name, `fields` for programs and
-  `notes` for people. All of it is in the result file, and the report reads nothing else.
-
-`Protocol` has the defaults.
+A protocol is a frozen dataclass that derives from `Protocol` and is registered by name
+(`@register_protocol("name")`). Its fields are its options, made with `option(default, help)`: the command line
+derives `--setting name --its-option` and its help from them. What `evaluate` returns is in the result file,
+and the report reads nothing else.
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +31,7 @@ from fewset.tasks.spec import TaskSpec
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A model, the data to score it on, and facts of its training about the items."""
+    """A model, the data to score it on, and how it was trained."""
 
     model: TaskModel
     data: ImageSet | FeatureTable
@@ -173,16 +167,10 @@ def prepare(protocol: Protocol, name: str, job: Job) -> Any:
     """The items for the protocol's `evaluate`; raises if the job does not fit the protocol."""
     can = job.model.capabilities
     if can.takes != protocol.takes:
-        there, here = (
-            "a table of features" if takes == "features" else "images"
-            for takes in (can.takes, protocol.takes)
+        raise UserError(
+            f"the setting {name} takes {protocol.takes}, but this run is on {can.takes}; take --setting "
+            f"{default_protocol(can.takes)}, or a run on a table of features (`fewset embed` makes one)"
         )
-        remedy = (
-            f"take --setting {default_protocol(can.takes)}"
-            if can.takes == "features"
-            else "make a table of its embeddings with `fewset embed`, and train on that"
-        )
-        raise UserError(f"the setting {name} is for {here}, but this run is on {there}; {remedy}")
     if protocol.needs_embeddings:
         embedding_model(job.model, f"the setting {name}")
     for key, why in protocol.fixed.items():

@@ -62,18 +62,12 @@ class GeneralisedProtocol(Protocol):
             raise UserError("--validation-tasks and --seen-query must be 1 or more")
         if job.embedding_model.capabilities.adapts_queries:
             raise UserError(
-                "the setting generalised compares queries with seen and unseen classes at once, and this "
-                "model's adapter changes the queries by the set of each task; take another adapter"
+                "this model's adapter changes queries by the set of each task; take another adapter"
             )
-        if not job.trained_here:
+        if not job.trained_here or job.split != "test":
             raise UserError(
-                "the setting generalised needs the items that the run was trained on; leave out --data and "
-                "--domain"
-            )
-        if job.split != "test":
-            raise UserError(
-                f"the setting generalised calibrates on val and scores on test, got split {job.split!r}; "
-                "leave out --split"
+                "the setting generalised scores the test split of the set that the run was trained on; leave "
+                "out --data, --domain and --split"
             )
         if not job.hold_out:
             raise UserError(
@@ -82,8 +76,8 @@ class GeneralisedProtocol(Protocol):
             )
         if job.images.origins is not None and job.domain is None:
             raise UserError(
-                f"items of {job.images.name!r} in different domains have one origin, so training has seen "
-                "held-out items in other domains; train and score within one domain (data.domain)"
+                f"the domains of {job.images.name!r} show the same objects, so training has seen held-out "
+                "items; train and score within one domain (data.domain)"
             )
         return job.items("val"), job.items("test")
 
@@ -96,8 +90,9 @@ class GeneralisedProtocol(Protocol):
         train = job.images.select("train", job.domain)
         features = job.embed(train)
         parts = hold_out(train.labels, job.hold_out, job.seed)
-        on_val, on_test = (
-            generalised_margins(
+
+        def margins(queries: Int[np.ndarray, " queries"], unseen: Items, tasks: int) -> Margins:
+            return generalised_margins(
                 job.embedding_model,
                 Seen.of(features, train, parts.train, queries),
                 job.embed(unseen),
@@ -107,11 +102,9 @@ class GeneralisedProtocol(Protocol):
                 adapt_seen=not self.fixed_seen,
                 title="scoring",
             )
-            for queries, unseen, tasks in (
-                (parts.val, val, self.validation_tasks),
-                (parts.test, test, job.spec.tasks),
-            )
-        )
+
+        on_val = margins(parts.val, val, self.validation_tasks)
+        on_test = margins(parts.test, test, job.spec.tasks)
         constant = calibrate(on_val, self.objective)
         calibrated, uncalibrated = (scores_at(on_test, each) for each in (constant, 0.0))
         trade_off = curve(on_test)
@@ -121,10 +114,10 @@ class GeneralisedProtocol(Protocol):
         return Outcome(
             calibrated["combined"],
             scores,
-            fields={"constant": json_number(constant), "curve": trade_off.as_json()},
+            fields={"constant": json_number(constant), "curve": trade_off},
             notes={
                 "calibration constant": f"{constant:.4g}, chosen on {self.validation_tasks:,} tasks",
-                "area of the curve of seen against unseen": f"{trade_off.area:.4f}",
+                "area of the curve of seen against unseen": f"{trade_off['area']:.4f}",
             },
             task_key=f"seen: {job.hold_out} held out with seed {job.seed}{queries}",
             left_out=(*val.left_out, *test.left_out),
@@ -149,11 +142,9 @@ class Seen:
     ) -> "Seen":
         """From embeddings of items: the places of those trained on, and of queries of the same classes."""
         labels, trained = items.labels[train], features[torch.from_numpy(train)]
-        means = torch.stack(
-            [trained[torch.from_numpy(labels == label)].mean(0) for label in np.unique(labels)]
-        )
+        means = [trained[torch.from_numpy(labels == label)].mean(0) for label in np.unique(labels)]
         index = ClassIndex(items.labels[queries], items.class_names)
-        return cls(means, features[torch.from_numpy(queries)], index)
+        return cls(torch.stack(means), features[torch.from_numpy(queries)], index)
 
 
 def generalised_margins(
@@ -180,8 +171,8 @@ def generalised_margins(
     seen_margins = np.empty((spec.tasks, classes, seen_query), dtype=np.float32)
     unseen_margins = np.empty((spec.tasks, spec.way, spec.query), dtype=np.float32)
     size = (classes * seen_query + spec.way * (spec.shot + spec.query)) * dim
+    results = [seen_margins, unseen_margins]
     with evaluating(model) as model:
-        results = [seen_margins, unseen_margins]
         for first, last in task_chunks(spec.tasks, size, chunk, title, results=results):
             rows = torch.from_numpy(sample_tasks(index, spec, first, last)).to(device)
             seen_rows = sample_every_class(seen.index, seen_query, spec.seed, first, last)
@@ -218,12 +209,7 @@ def joint_prototypes(
     if model.average == "pre":
         support = prototypes(support).unsqueeze(2)
     count = seen.shape[1]
-    labels = torch.cat(
-        [
-            class_major_labels(tasks, count, 1, support.device),
-            class_major_labels(tasks, way, support.shape[2], support.device) + count,
-        ],
-        dim=1,
-    )
+    own = class_major_labels(tasks, way, support.shape[2], support.device) + count
+    labels = torch.cat([class_major_labels(tasks, count, 1, support.device), own], dim=1)
     adapted = model.transform(torch.cat([seen, support.flatten(1, 2)], dim=1), None, labels)
     return torch.cat([adapted[:, :count], prototypes(adapted[:, count:].reshape(support.shape))], dim=1)

@@ -9,19 +9,16 @@ result is the mean over trials. Three accuracies, each as top-5 (the paper's) an
 ``all``
     Queries of all classes, among all classes. Every query counts the same.
 ``all_with_prior``
-    The same, with a prior for whether a query is of an unseen class at all, since the scores of classes with
-    a few shots and of classes with a thousand rows are not alike (Wang et al., 2018):
+    The same, with a prior for whether a query is of an unseen class at all (Wang et al., 2018):
     p(k | x) = p(group of k) p(k | x, group of k), where p(k | x, group) is the softmax over the scores of the
     seen, or of the unseen classes alone, and p(unseen) = `prior`. The paper says "weighted by selected set
     prior" and gives no value; 0.8 is that of Gidaris & Komodakis (2018). `choose_prior` selects it on the
-    validation setup. It weighs probabilities, so the head's temperature matters: if that is so high that the
-    scores of all classes are nearly alike, the prior alone decides.
+    validation setup. It weighs probabilities, so the head's temperature matters.
 
 The possible answers are one set for the set-to-set function: the unseen prototypes are adapted by themselves
 for ``unseen``, and together with the seen ones for the other two. The paper does not say which set it took.
 
-Memory: the prototypes of all classes (1,000 of dimension 2,048 are 8 MB), their attention matrix once a
-trial, and a few megabytes of rows and scores at a time, whatever the size of the table.
+The memory does not grow with the table: rows and scores are read and computed a few megabytes at a time.
 """
 
 from collections.abc import Sequence
@@ -88,17 +85,12 @@ class LowShot(Protocol):
 
     def prepare(self, job: Job) -> None:
         check_model(job.embedding_model)
-        if self.prior == "auto":
-            if not (job.table.setups == SETUPS.index("validation")).any():
-                raise UserError(
-                    f"the table {job.table.name!r} has no validation setup to choose the prior on; "
-                    "give the prior as a number"
-                )
-            if self.setup != "test":
-                raise UserError(
-                    "the prior is chosen on the validation setup, so the other classes alone can be scored; "
-                    "give --setup test, or the prior as a number"
-                )
+        has_validation = (job.table.setups == SETUPS.index("validation")).any()
+        if self.prior == "auto" and not (self.setup == "test" and has_validation):
+            raise UserError(
+                "the prior is chosen on the table's validation setup, so the other classes alone can be "
+                "scored; give --setup test, or the prior as a number"
+            )
         job.table.draw(job.table.classes("unseen", self.setup), job.spec.shot, 0)
 
     def evaluate(self, job: Job, items: None) -> Outcome:  # noqa: ARG002
@@ -107,14 +99,18 @@ class LowShot(Protocol):
             prior = choose_prior(model, job.table, job.spec)
         scores = evaluate_low_shot(model, job.table, job.spec, prior, self.setup)
         seen, unseen = (job.table.classes(split, self.setup) for split in ("seen", "unseen"))
-        queries = len(job.table.rows(np.concatenate([seen, unseen]), "test"))
-        mean_queries = round(queries / (len(seen) + len(unseen)))  # where classes differ, the mean
+        classes = np.concatenate([seen, unseen])
+        queries = len(job.table.rows(classes, "test"))
         return Outcome(
             scores["top5_all"],
             scores,
             fields={"seen_classes": len(seen), "queries": queries, "prior": prior},
             notes={"prior of unseen classes": str(prior), "seen classes": f"{len(seen):,}"},
-            replaced={"split": self.setup or "all", "way": len(unseen), "query": mean_queries},
+            replaced={
+                "split": self.setup or "all",
+                "way": len(unseen),
+                "query": round(queries / len(classes)),
+            },
         )
 
 
@@ -124,16 +120,13 @@ def evaluate_low_shot(
     spec: TaskSpec,
     prior: float = 0.8,
     setup: Setup | None = None,
-    *,
-    chunk: int | None = None,
 ) -> dict[str, Score]:
     """The scores "top5_unseen", "top5_all", "top5_all_with_prior" and the same as "top1_…".
 
     `per_task` of a score has one value a trial. `setup` takes one half of the benchmark's classes; None takes
-    all. `chunk` rows are read and scored at once, with the same result. Call `fit_centre(model, table)` first
-    if the model's input needs it.
+    all. Call `fit_centre(model, table)` first if the model's input needs it.
     """
-    accuracies = _accuracies(model, table, spec, (prior,), setup, chunk)
+    accuracies = _accuracies(model, table, spec, (prior,), setup)
     return {
         f"top{top}_{measure}": Score.of(accuracies[:, place, column].astype(np.float32))
         for column, measure in enumerate(MEASURES)
@@ -142,16 +135,26 @@ def evaluate_low_shot(
 
 
 def choose_prior(
-    model: FewShotModel,
-    table: FeatureTable,
-    spec: TaskSpec,
-    priors: Sequence[float] = PRIORS,
-    *,
-    chunk: int | None = None,
+    model: FewShotModel, table: FeatureTable, spec: TaskSpec, priors: Sequence[float] = PRIORS
 ) -> float:
     """The prior with the best top-5 accuracy on the validation setup, over all trials of `spec`."""
-    accuracies = _accuracies(model, table, spec, priors, "validation", chunk)
+    accuracies = _accuracies(model, table, spec, priors, "validation")
     return priors[int(accuracies[:, _TOP.index(5), 2:].mean(axis=0).argmax())]
+
+
+def check_model(model: FewShotModel) -> None:
+    """Raise for a model that does not compare queries with class means that are adapted without them."""
+    can = model.capabilities
+    if not compares_class_means(model):
+        raise UserError(
+            f"low-shot compares with class means, and the model's head is {type(model.head).__name__}; take "
+            "the head 'prototype' (SimpleShot is feature_transform = ['centre', 'l2'])"
+        )
+    if can.adapts_queries or model.transductive or (model.average == "post" and can.adapts):
+        raise UserError(
+            "low-shot adapts class means without the queries; take average='pre', transductive=false and an "
+            "adapter that leaves queries as they are"
+        )
 
 
 def _accuracies(
@@ -160,13 +163,12 @@ def _accuracies(
     spec: TaskSpec,
     priors: Sequence[float],
     setup: Setup | None,
-    chunk: int | None,
 ) -> Float[np.ndarray, "trials top metrics"]:
     """On unseen classes, on all, and on all with each of the priors."""
     check_model(model)
     seen, unseen = table.classes("seen", setup), table.classes("unseen", setup)
-    chunk = chunk or max(1, _CHUNK_SIZE // max(table.dim, len(seen) + len(unseen)))
     classes = np.concatenate([seen, unseen])
+    chunk = max(1, _CHUNK_SIZE // max(table.dim, len(classes)))
     queries = table.rows(classes, "test")
     for empty in np.setdiff1d(classes, table.labels[queries]):
         name = table.class_names[empty]
@@ -179,46 +181,14 @@ def _accuracies(
         seen_means = distributed.all_gather_rows(seen_means, len(seen), 1)
         for trial, _ in distributed.own_chunks(spec.tasks, 1):
             shots = table.draw(unseen, spec.shot, mix(spec.seed, trial))
-            unseen_means = _shot_means(model, table, shots, chunk)
+            rows = torch.from_numpy(table.read(shots.reshape(-1))).to(device_of(model))
+            unseen_means = prototypes(embed_rows(model, rows).view(1, *shots.shape, -1))[0]
             accuracies[trial] = _score(
                 model, table, queries, classes, seen_means, unseen_means, priors, chunk
             )
             advance(1)
     distributed.all_gather_shards_(accuracies, 1)
     return accuracies
-
-
-def check_model(model: FewShotModel) -> None:
-    """Raise for a model that does not compare queries with class means that are adapted without them."""
-    if not compares_class_means(model):
-        raise UserError(
-            f"the model's head is {type(model.head).__name__}, but low-shot compares with class means: "
-            "expected the head 'prototype' (SimpleShot is feature_transform = ['centre', 'l2'])"
-        )
-    if model.capabilities.adapts_queries:
-        raise UserError(
-            "low-shot scores all queries against one set of class means, and this model's adapter changes "
-            "the queries by the set of each task; take another adapter"
-        )
-    if model.transductive or (model.average == "post" and model.capabilities.adapts):
-        raise UserError(
-            "low-shot adapts the means of classes without the queries, expected average='pre' and "
-            "transductive=false"
-        )
-
-
-def _shot_means(
-    model: FewShotModel, table: FeatureTable, drawn: Int64[np.ndarray, "N K"], chunk: int
-) -> Float[Tensor, "N D"]:
-    """The mean of each class's shots; a few classes are read at a time."""
-    parts = []
-    at_once = max(1, chunk // drawn.shape[1])
-    for first in range(0, len(drawn), at_once):
-        rows = drawn[first : first + at_once]
-        features = torch.from_numpy(table.read(rows.reshape(-1))).to(device_of(model))
-        embedded = embed_rows(model, features)
-        parts.append(prototypes(embedded.view(1, *rows.shape, -1))[0])
-    return torch.cat(parts)
 
 
 def _score(
@@ -254,15 +224,9 @@ def _score(
 
 def with_prior(scores: Float[Tensor, "M N"], seen: int, prior: float) -> Float[Tensor, "M N"]:
     """Log-probabilities, when a query is of a class behind the first `seen` with probability `prior`."""
-    groups = scores[:, :seen], scores[:, seen:]
-    shares = (1 - prior, prior)
-    return torch.cat(
-        [
-            group.log_softmax(-1) + (log(share) if share else -inf)
-            for group, share in zip(groups, shares, strict=True)
-        ],
-        dim=-1,
-    )
+    groups = (scores[:, :seen], 1 - prior), (scores[:, seen:], prior)
+    parts = [group.log_softmax(-1) + (log(share) if share else -inf) for group, share in groups]
+    return torch.cat(parts, dim=-1)
 
 
 def ranking(scores: Float[Tensor, "M N"], targets: Int[Tensor, " M"]) -> Int[Tensor, " M"]:

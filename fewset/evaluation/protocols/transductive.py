@@ -6,9 +6,9 @@ head, such as TIM's, has its own way.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from jaxtyping import Float
@@ -93,12 +93,14 @@ class Transductive(Protocol):
     def prepare(self, job: Job) -> Items:
         refuse_unknown("variant", self.variant, (*VARIANTS, HEAD))
         head = job.embedding_model.head
-        if self.variant != HEAD:
-            check_refines(job.embedding_model)
-        elif method_info(head).kind != "transductive":
+        about, own = method_info(head), self.variant == HEAD
+        if not (about.kind == "transductive" if own else about.class_means):
+            wanted = (
+                "transductive" if own else "'prototype' or 'semi_prototype', whose class means it refines"
+            )
             raise UserError(
-                f"the variant {HEAD!r} is for transductive heads, and {type(head).__name__} is not one; take "
-                "another variant, or another head (`fewset params` lists them)"
+                f"the variant {self.variant!r} needs a head that is {wanted}, and this model's is "
+                f"{type(head).__name__}; take another variant or model"
             )
         items = job.items()
         if self.dirichlet:
@@ -107,24 +109,22 @@ class Transductive(Protocol):
 
     def evaluate(self, job: Job, items: Items) -> Outcome:
         features = job.embed(items)
-        balanced = not self.dirichlet
-        draw = None if balanced else partial(sample_unbalanced, items.index, job.spec, self.dirichlet)
+        draw = partial(sample_unbalanced, items.index, job.spec, self.dirichlet) if self.dirichlet else None
         with evaluating(job.embedding_model) as model:
             own = self.variant == HEAD
             classify = model if own else partial(transductive_logits, model, how=VARIANTS[self.variant])
             score = score_tasks(classify, features, items.index, job.spec, title="scoring", draw=draw)
             controls = {} if own else _controls(model, features, items.index, job.spec, self.variant, draw)
-        fields = {SET_ADDS: set_adds(score, controls)} if ALONE in controls else {}
-        if balanced:
-            return Outcome(score, controls, fields=fields, left_out=items.left_out)
-        queries = f"{job.spec.way * job.spec.query} a task, shared out by a Dirichlet({self.dirichlet})"
-        return Outcome(
-            score,
-            controls,
-            left_out=items.left_out,
-            task_key=f"queries: Dirichlet({self.dirichlet})",
+        fields: dict[str, Any] = {SET_ADDS: set_adds(score, controls)} if ALONE in controls else {}
+        outcome = Outcome(score, controls, fields=fields, left_out=items.left_out)
+        if not self.dirichlet:
+            return outcome
+        shared = f"Dirichlet({self.dirichlet})"
+        return replace(
+            outcome,
+            task_key=f"queries: {shared}",
             fields={"dirichlet": self.dirichlet, **fields},
-            notes={"unbalanced queries": queries},
+            notes={"unbalanced queries": f"{job.spec.way * job.spec.query} a task, shared out by a {shared}"},
         )
 
 
@@ -157,19 +157,26 @@ def transductive_logits(
     support: Float[Tensor, "T N K D"],
     query: Float[Tensor, "T M D"],
     how: Transduction,
+    informing: Float[Tensor, "T C D"] | None = None,
 ) -> Float[Tensor, "T M N"]:
     """Logits of all queries of a task together, by the similarity and temperature of the model's head.
 
-    A model with `average="pre"` averages the shots before they are joined with the queries (the paper). In
-    the refinement such an average counts as the shots it stands for, as it would in Semi-ProtoNet.
+    The queries themselves inform, or other items in their place. A model with `average="pre"` averages the
+    shots before they are joined with the queries (the paper). In the refinement such an average counts as the
+    shots it stands for, as it would in Semi-ProtoNet.
     """
-    shots = support.shape[2]
-    if not how.adapted_queries:
-        return _informed_logits(model, support, query, query, how)
-    support, query = _adapt_together(model, support, query)
-    if how.steps and support.shape[2] < shots:
-        support = support.expand(-1, -1, shots, -1)
-    return _logits_by_refined_means(model, support, query, query, how.steps)
+    if how.adapted_queries:
+        adapted, query = _adapt_together(model, support, query)
+        informing = query
+    else:
+        informing = query if informing is None else informing
+        adapted = model.adapt(support, informing if how.joined else None)
+        query, informing = (model.adapt_queries(support, rows) for rows in (query, informing))
+    if how.steps and model.average == "pre":
+        adapted = adapted.expand(-1, -1, support.shape[2], -1)
+    head = cast(SimilarityHead, model.head)
+    means = refined_means(adapted, informing, head.similarity, head.temperature, how.steps)
+    return head.similarity(query, means) / head.temperature
 
 
 def informed_by_another_task(
@@ -180,33 +187,7 @@ def informed_by_another_task(
 ) -> Float[Tensor, "T M N"]:
     """Logits of the first half of the queries, by the first half of the classes; the other queries inform."""
     query, others = query.chunk(2, dim=1)
-    return _informed_logits(model, support.chunk(2, dim=1)[0], query, others, how)
-
-
-def _informed_logits(
-    model: FewShotModel,
-    support: Float[Tensor, "T N K D"],
-    query: Float[Tensor, "T M D"],
-    informing: Float[Tensor, "T C D"],
-    how: Transduction,
-) -> Float[Tensor, "T M N"]:
-    """Logits of queries as they are, by prototypes that `informing` is in the set of, and refines."""
-    adapted = model.adapt(support, informing if how.joined else None)
-    adapted = adapted.expand(-1, -1, support.shape[2], -1) if how.steps else adapted
-    query, informing = (model.adapt_queries(support, rows) for rows in (query, informing))
-    return _logits_by_refined_means(model, adapted, query, informing, how.steps)
-
-
-def _logits_by_refined_means(
-    model: FewShotModel,
-    support: Float[Tensor, "T N K D"],
-    query: Float[Tensor, "T M D"],
-    informing: Float[Tensor, "T C D"],
-    steps: int,
-) -> Float[Tensor, "T M N"]:
-    head = cast(SimilarityHead, model.head)
-    means = refined_means(support, informing, head.similarity, head.temperature, steps)
-    return head.similarity(query, means) / head.temperature
+    return transductive_logits(model, support.chunk(2, dim=1)[0], query, how, informing=others)
 
 
 def _adapt_together(
@@ -220,13 +201,3 @@ def _adapt_together(
     labels = torch.cat([class_major_labels(tasks, way, rows, query.device), own], dim=1)
     adapted = model.transform(torch.cat([support.flatten(1, 2), query], dim=1), None, labels)
     return adapted[:, : way * rows].reshape(support.shape), adapted[:, way * rows :]
-
-
-def check_refines(model: FewShotModel) -> None:
-    """Raise for a head that does not compare queries with class means, which queries could refine."""
-    if not method_info(model.head).class_means:
-        raise UserError(
-            f"this variant of the transductive setting refines class means, and the head "
-            f"{type(model.head).__name__} does not compare with them; take the variant {HEAD!r} if the head "
-            "is transductive, else a model with the head 'prototype' or 'semi_prototype'"
-        )

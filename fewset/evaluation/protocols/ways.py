@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from fewset.core.errors import UserError
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
@@ -17,11 +16,9 @@ class Ways(Protocol):
     ways: tuple[int, ...] = option((5, 10, 15, 20), "Numbers of ways, with commas between them.")
 
     def prepare(self, job: Job) -> Items:
-        if not self.ways or min(self.ways) < 1:
-            raise UserError(f"ways are {self.ways}, expected 1 or more each")
         items = job.items()
         for way in self.ways:
-            items.index.check(way, job.spec.shot, job.spec.query)
+            items.index.check(replace(job.spec, way=way).way, job.spec.shot, job.spec.query)
         return items
 
     def evaluate(self, job: Job, items: Items) -> Outcome:

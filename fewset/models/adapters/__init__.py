@@ -25,13 +25,15 @@ from torch import Tensor, nn
 
 from fewset.core.registry import Registered, Registry
 
+Sets = Float[Tensor, "B S D"]
+Context = Float[Tensor, "B C D"] | None
+Queries = Float[Tensor, "B M D"]
+
 
 class SetToSet(Protocol):
     """How the model calls an adapter."""
 
-    def __call__(
-        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None, **labels: Any
-    ) -> Float[Tensor, "B S D"]: ...
+    def __call__(self, items: Sets, context: Context = None, **labels: Any) -> Sets: ...
 
 
 ADAPTERS: Registry[type[nn.Module]] = Registry("adapter", __name__)

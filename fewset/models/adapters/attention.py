@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.adapters import Context, Sets, register_adapter, start_from_zero
 from fewset.models.method_info import MethodInfo
 
 
@@ -71,12 +71,8 @@ class AttentionLayer(nn.Module):
         self, items: Float[Tensor, "B S D"], attended: Float[Tensor, "B P D"]
     ) -> Float[Tensor, "B S D"]:
         query, key, value = (
-            projection(rows).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for projection, rows in (
-                (self.to_query, items),
-                (self.to_key, attended),
-                (self.to_value, attended),
-            )
+            rows.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for rows in (self.to_query(items), self.to_key(attended), self.to_value(attended))
         )
         values = F.scaled_dot_product_attention(
             query, key, value, dropout_p=self.attention_dropout if self.training else 0.0
@@ -128,9 +124,7 @@ class Attention(nn.Module):
             for _ in range(layers)
         )
 
-    def forward(
-        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None) -> Sets:
         joined = items if context is None else torch.cat([items, context], dim=1)
         for layer in self.layers[:-1]:
             joined = layer(joined, joined)

@@ -1,11 +1,10 @@
 """A bidirectional LSTM over the set, read as a sequence (Ye et al., CVPR 2020, sections 4.2 and B.1)."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.adapters import register_adapter
+from fewset.models.adapters import Context, Sets, register_adapter
 from fewset.models.method_info import MethodInfo
 
 
@@ -42,9 +41,7 @@ class BiLSTM(nn.Module):
             for parameter in self.lstm.parameters():  # four parts each: input, forget, candidate, output
                 nn.init.zeros_(parameter.data.chunk(4)[2])
 
-    def forward(
-        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None) -> Sets:
         sequence = items if context is None else torch.cat([items, context], dim=1)
         hidden: Tensor = self.lstm(sequence)[0]
         adapted: Tensor = self.norm(items + hidden[:, : items.shape[1]])

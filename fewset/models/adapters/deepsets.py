@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError, refuse_unknown
-from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.adapters import Context, Sets, register_adapter, start_from_zero
 from fewset.models.method_info import MethodInfo
 
 
@@ -72,9 +72,7 @@ class DeepSets(nn.Module):
         if zero_start:
             start_from_zero(self.g[-1])
 
-    def forward(
-        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None) -> Sets:
         rows = items if context is None else torch.cat([items, context], dim=1)
         if self.as_published:
             pooled = self.h(F.relu(self.pool(rows, items.shape[1])))

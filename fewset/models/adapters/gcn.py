@@ -2,18 +2,13 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError, refuse_unknown
-from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.adapters import Context, Sets, register_adapter, start_from_zero
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
-
-
-def label_graph(labels: Int[Tensor, "B S"]) -> Bool[Tensor, "B S S"]:
-    """Whether two items are of one class, each item with itself included."""
-    return labels.unsqueeze(-1) == labels.unsqueeze(-2)
 
 
 def similarity_graph(nodes: Float[Tensor, "B S D"]) -> Float[Tensor, "B S S"]:
@@ -75,19 +70,15 @@ class GCN(nn.Module):
         if zero_start:
             start_from_zero(self.second)
 
-    def forward(
-        self,
-        items: Float[Tensor, "B S D"],
-        context: Float[Tensor, "B C D"] | None = None,
-        labels: Int[Tensor, "B S"] | None = None,
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None, labels: Int[Tensor, "B S"] | None = None) -> Sets:
         if self.graph == "similarity":
             nodes = items if context is None else torch.cat([items, context], dim=1)
             edges = similarity_graph(nodes)
         else:
             nodes = items
             own = torch.arange(items.shape[1], device=items.device).expand(len(items), -1)
-            edges = label_graph(own if labels is None else labels).to(items.dtype)
+            classes = own if labels is None else labels
+            edges = (classes.unsqueeze(-1) == classes.unsqueeze(-2)).to(items.dtype)
         scale = edges.sum(dim=-1, keepdim=True).rsqrt()
         spread = scale * edges * scale.mT
         hidden = self.dropout(F.relu(self.first(spread @ nodes)))

@@ -1,10 +1,9 @@
 """A network on each item by itself, as large as FEAT's attention."""
 
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.adapters import Context, Sets, register_adapter, start_from_zero
 from fewset.models.method_info import MethodInfo
 
 
@@ -17,9 +16,7 @@ class Itemwise(nn.Module):
     """
 
     about = MethodInfo(
-        "a network of FEAT's size on each item, blind to its set",
-        paper="a control",
-        trained=True,
+        "a network of FEAT's size on each item, blind to its set", paper="a control", trained=True
     )
 
     def __init__(self, dim: int, dropout: float = 0.5, zero_start: bool = False, norm: bool = True) -> None:
@@ -30,10 +27,6 @@ class Itemwise(nn.Module):
         if zero_start:
             start_from_zero(self.second)
 
-    def forward(
-        self,
-        items: Float[Tensor, "B S D"],
-        context: Float[Tensor, "B C D"] | None = None,  # noqa: ARG002
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None) -> Sets:  # noqa: ARG002
         adapted: Tensor = self.norm(items + self.dropout(self.second(F.relu(self.first(items)))))
         return adapted

@@ -1,9 +1,8 @@
 """A LayerNorm of each item: FEAT without its attention."""
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.adapters import register_adapter
+from fewset.models.adapters import Context, Sets, register_adapter
 from fewset.models.method_info import MethodInfo
 
 
@@ -17,10 +16,6 @@ class Norm(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(dim)
 
-    def forward(
-        self,
-        items: Float[Tensor, "B S D"],
-        context: Float[Tensor, "B C D"] | None = None,  # noqa: ARG002
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None) -> Sets:  # noqa: ARG002
         normalised: Tensor = self.norm(items)
         return normalised

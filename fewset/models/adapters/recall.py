@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.adapters import Context, Queries, Sets, register_adapter, start_from_zero
 from fewset.models.method_info import MethodInfo
 
 
@@ -65,17 +65,13 @@ class Recall(nn.Module):
         means = [features[labels == label].mean(dim=0) for label in classes]
         self.memory.copy_(torch.stack(means) - self.origin)
 
-    def forward(
-        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None) -> Sets:
         rows = items if context is None else torch.cat([items, context], dim=1)
         recalled = self._recalled(rows)
         items = items + self.denoise * recalled[:, : items.shape[1]]
         return self._less(items, recalled)
 
-    def adapt_queries(
-        self, items: Float[Tensor, "B S D"], queries: Float[Tensor, "B M D"]
-    ) -> Float[Tensor, "B M D"]:
+    def adapt_queries(self, items: Sets, queries: Queries) -> Queries:
         """The queries, each by itself, less what the items have in common."""
         return self._less(queries, self._recalled(items))
 

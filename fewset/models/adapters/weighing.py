@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.adapters import register_adapter, start_from_zero
+from fewset.models.adapters import Context, Queries, Sets, register_adapter, start_from_zero
 from fewset.models.method_info import MethodInfo
 
 _FLOOR = 0.1  # so that a dimension without spread has a logarithm
@@ -24,9 +24,7 @@ class Weighing(nn.Module):
     """
 
     about = MethodInfo(
-        "dimensions of items and queries weighed by the spread of the set",
-        paper="this library",
-        trained=True,
+        "dimensions of items and queries weighed by the spread of the set", paper="fewset", trained=True
     )
 
     def __init__(self, dim: int, zero_start: bool = False) -> None:
@@ -36,14 +34,10 @@ class Weighing(nn.Module):
             start_from_zero(self.map)
             start_from_zero(self.log_weights)
 
-    def forward(
-        self, items: Float[Tensor, "B S D"], context: Float[Tensor, "B C D"] | None = None
-    ) -> Float[Tensor, "B S D"]:
+    def forward(self, items: Sets, context: Context = None) -> Sets:
         return self._weigh(items if context is None else torch.cat([items, context], dim=1), items)
 
-    def adapt_queries(
-        self, items: Float[Tensor, "B S D"], queries: Float[Tensor, "B M D"]
-    ) -> Float[Tensor, "B M D"]:
+    def adapt_queries(self, items: Sets, queries: Queries) -> Queries:
         """The queries, each by itself, with the weights of the set."""
         return self._weigh(items, queries)
 

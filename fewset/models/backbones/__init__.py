@@ -41,11 +41,7 @@ class Backbone(nn.Module):
 
 
 def taken_by(backbone: object) -> Takes:
-    """What a backbone takes, a class or an object: images, unless it says otherwise.
-
-    >>> taken_by(object())
-    'images'
-    """
+    """What a backbone takes, a class or an object: images, unless it says otherwise."""
     takes: Takes = getattr(backbone, "takes", "images")
     return takes
 

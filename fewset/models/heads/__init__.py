@@ -13,11 +13,20 @@ place of rows (D), follows no adapter, and needs no `similarity`.
 
 from collections.abc import Callable
 
-from torch import nn
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
 
 from fewset.core.errors import UserError
 from fewset.core.registry import Registered, Registry
 from fewset.models.similarity import Similarity
+
+# What a head is called with, and what it returns; the letters are those of `fewset.tasks.episode`.
+Shots = Float[Tensor, "T N K D"]
+Queries = Float[Tensor, "T M D"]
+ShotMaps = Float[Tensor, "T N K H W D"]
+QueryMaps = Float[Tensor, "T M H W D"]
+Mask = Bool[Tensor, "T N K"] | None
+Logits = Float[Tensor, "T M N"]
 
 HEADS: Registry[type[nn.Module]] = Registry("head", __name__)
 

@@ -2,10 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import above_zero, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, mixtures, task_rows
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import cosine
@@ -37,12 +37,7 @@ class BdCspnHead(nn.Module):
         at_least(0, confident=confident)
         self.dim, self.similarity, self.scale, self.confident = dim, cosine, scale, confident
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         task = shifted(task_rows(F.normalize(support, dim=-1), F.normalize(query, dim=-1), mask))
         return self.scale * cosine(task.queries, rectified(task, self.scale, self.confident))
 

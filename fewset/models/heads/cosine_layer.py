@@ -2,10 +2,19 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from fewset.models.heads import SimilarityHead, above_zero, at_least, register_head
+from fewset.models.heads import (
+    Logits,
+    Mask,
+    Queries,
+    Shots,
+    SimilarityHead,
+    above_zero,
+    at_least,
+    register_head,
+)
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import cosine
@@ -62,12 +71,7 @@ class CosineLayerHead(SimilarityHead):
         at_least(0, steps=steps)
         self.rate, self.steps = rate, steps
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, members = support_rows(support, mask)
         weights = cosine_layer(F.normalize(rows, dim=-1), members, self.temperature, self.rate, self.steps)
         return F.normalize(query, dim=-1) @ weights / self.temperature

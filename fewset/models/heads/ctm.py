@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import Logits, Mask, QueryMaps, ShotMaps, SimilarityHead, register_head
 from fewset.models.layers.pooling import channels_first
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
@@ -47,12 +47,7 @@ class CtmHead(SimilarityHead):
         self.concentrator, self.reshaper = _block(dim, dim), _block(dim, dim)
         self.projector = _block(2 * dim, dim)[:2]
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K H W D"],
-        query: Float[Tensor, "T M H W D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: ShotMaps, query: QueryMaps, mask: Mask = None) -> Logits:
         weights = self._weights(support, mask).flatten(1).unsqueeze(1)
         means = prototypes(_applied(self.reshaper, support), mask).flatten(2)
         queries = _applied(self.reshaper, query).flatten(2)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import above_zero, at_least, register_head
+from fewset.models.heads import Logits, Mask, QueryMaps, ShotMaps, above_zero, at_least, register_head
 from fewset.models.method_info import MethodInfo
 
 
@@ -34,12 +34,7 @@ class Dn4Head(nn.Module):
         above_zero(temperature=temperature)
         self.dim, self.neighbours, self.temperature = dim, neighbours, temperature
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K H W D"],
-        query: Float[Tensor, "T M H W D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: ShotMaps, query: QueryMaps, mask: Mask = None) -> Logits:
         tasks, way, shot, height, width, _ = support.shape
         places = height * width
         shots = F.normalize(support, dim=-1).flatten(1, 4)

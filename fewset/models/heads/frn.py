@@ -1,10 +1,10 @@
 """Feature map reconstruction (FRN): the map of a query is reconstructed from those of each class."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import register_head
+from fewset.models.heads import Logits, Mask, QueryMaps, ShotMaps, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import cholesky
 
@@ -51,12 +51,7 @@ class FrnHead(nn.Module):
         self.log_rescaling = nn.Parameter(torch.tensor(0.0))
         self.scale = nn.Parameter(torch.tensor(scale))
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K H W D"],
-        query: Float[Tensor, "T M H W D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: ShotMaps, query: QueryMaps, mask: Mask = None) -> Logits:
         tasks, way, shot, height, width, dim = support.shape
         if mask is None:
             counted = support.new_full((tasks, way), shot)

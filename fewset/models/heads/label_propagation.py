@@ -2,11 +2,11 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import UserError
-from fewset.models.heads import above_zero, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, task_rows
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import cholesky
@@ -38,12 +38,7 @@ class LabelPropagationHead(nn.Module):
         self.dim, self.similarity = dim, negative_squared_euclidean
         self.width, self.neighbours, self.spread = width, neighbours, spread
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, shares = task_rows(F.normalize(support, dim=-1), F.normalize(query, dim=-1), mask)
         return propagated(TaskRows(rows / self.width, shares), self.neighbours, self.spread)
 

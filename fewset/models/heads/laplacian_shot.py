@@ -2,10 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, at_least, register_head
 from fewset.models.heads.bd_cspn import rectified, shifted
 from fewset.models.layers.task_rows import mixtures, task_rows
 from fewset.models.method_info import MethodInfo
@@ -49,12 +49,7 @@ class LaplacianShotHead(nn.Module):
         self.dim, self.similarity, self.rectify = dim, negative_squared_euclidean, rectify
         self.smoothness, self.neighbours, self.steps = smoothness, neighbours, steps
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         task = task_rows(F.normalize(support, dim=-1), F.normalize(query, dim=-1), mask)
         if self.rectify:
             task = shifted(task)

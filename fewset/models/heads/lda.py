@@ -1,11 +1,11 @@
 """Linear discriminant analysis with a shrunken covariance."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from fewset.core.errors import UserError
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import cholesky, class_means, row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
@@ -59,11 +59,6 @@ class LdaHead(SimilarityHead):
             raise UserError(f"shrinkage is {shrinkage}, expected a share above 0, up to 1")
         self.shrinkage = shrinkage
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, members = support_rows(support, mask)
         return discriminant_logits(rows, members, query, self.shrinkage) / self.temperature

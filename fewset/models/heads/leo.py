@@ -2,10 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import above_zero, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, above_zero, at_least, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import support_rows
 from fewset.models.similarity import cosine
@@ -72,17 +72,7 @@ class LeoHead(nn.Module):
         self.rate = nn.Parameter(torch.tensor(rate))
         self.tuning_rate = nn.Parameter(torch.tensor(tuning_rate))
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
-        return self.length * F.normalize(query, dim=-1) @ self._weights(support, mask).mT
-
-    def _weights(
-        self, support: Float[Tensor, "T N K D"], mask: Bool[Tensor, "T N K"] | None
-    ) -> Float[Tensor, "T N D"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, members = support_rows(self.length * F.normalize(support, dim=-1), mask)
         codes = self.encode(rows, members)
         for _ in range(self.steps):
@@ -91,7 +81,7 @@ class LeoHead(nn.Module):
         weights: Tensor = self.decoder(codes)
         for _ in range(self.tuning_steps):
             weights = weights - self.tuning_rate * support_gradient(weights, rows, members)
-        return weights
+        return self.length * F.normalize(query, dim=-1) @ weights.mT
 
     def encode(self, rows: Float[Tensor, "T S D"], members: Float[Tensor, "T S N"]) -> Float[Tensor, "T N L"]:
         """The code of each class: the mean over the pairs of its shots with all shots, each class alike.

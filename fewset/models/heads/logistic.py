@@ -1,10 +1,8 @@
 """A linear layer that is fitted to each task: logistic regression (Baseline)."""
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
-from fewset.models.heads import SimilarityHead, above_zero, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, above_zero, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import logistic_regression, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
@@ -40,12 +38,7 @@ class LogisticRegressionHead(SimilarityHead):
         above_zero(inverse_strength=inverse_strength, steps=steps)
         self.inverse_strength, self.steps, self.intercept = inverse_strength, steps, intercept
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, members = support_rows(support, mask)
         inverse_strength = torch.as_tensor(self.inverse_strength, dtype=rows.dtype, device=rows.device)
         rows = with_ones(rows, self.intercept)

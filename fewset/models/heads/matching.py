@@ -1,10 +1,8 @@
 """Matching Network's head: attention to every shot."""
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import cosine, one_sided_cosine
 
@@ -30,12 +28,7 @@ class MatchingHead(SimilarityHead):
         super().__init__(dim, one_sided_cosine if as_published else cosine, temperature)
         self.as_published = as_published
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         scores = self.similarity(query, support.flatten(1, 2)) / self.temperature
         scores = scores.reshape(*scores.shape[:2], *support.shape[1:3])
         if mask is not None:

@@ -1,10 +1,9 @@
 """Parameters of the classifier predicted from the activations (PFA)."""
 
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import cosine
 from fewset.tasks.episode import prototypes
@@ -34,12 +33,7 @@ class PfaHead(SimilarityHead):
         hidden = hidden or dim
         self.predictor = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, dim))
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         activations = prototypes(F.normalize(support, dim=-1), mask)
         weights: Tensor = activations + self.predictor(activations)
         return F.normalize(query, dim=-1) @ weights.mT / self.temperature

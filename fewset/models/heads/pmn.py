@@ -1,10 +1,10 @@
 """Prototype Matching Networks (PMN): class means and queries embedded in the context of the task."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import SimilarityHead, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, at_least, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import find_similarity
 from fewset.tasks.episode import prototypes
@@ -39,12 +39,7 @@ class PmnHead(SimilarityHead):
         self.means = nn.LSTM(dim, dim, batch_first=True, bidirectional=True)
         self.reading = nn.LSTMCell(2 * dim, dim)
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         means = prototypes(support, mask)
         forward, backward = self.means(means)[0].chunk(2, dim=-1)
         means = means + (forward + backward)

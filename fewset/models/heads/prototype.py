@@ -1,9 +1,6 @@
 """ProtoNet's head: similarity to the class means."""
 
-from jaxtyping import Bool, Float
-from torch import Tensor
-
-from fewset.models.heads import SimilarityHead, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import find_similarity
 from fewset.tasks.episode import prototypes
@@ -20,10 +17,5 @@ class PrototypeHead(SimilarityHead):
     def __init__(self, dim: int, similarity: str = "euclidean", temperature: float = 1.0) -> None:
         super().__init__(dim, find_similarity(similarity), temperature)
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         return self.similarity(query, prototypes(support, mask)) / self.temperature

@@ -1,13 +1,11 @@
 """PT-MAP's head: features made Gaussian-like, queries shared out to the classes by optimal transport."""
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import above_zero, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, mixture_distances, mixtures, task_rows
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
@@ -55,34 +53,22 @@ class PtMapHead(nn.Module):
         self.dim, self.similarity = dim, negative_squared_euclidean
         self.power, self.sharpness, self.rate, self.steps = power, sharpness, rate, steps
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, shares = gaussian_like(task_rows(support, query, mask), self.power)
         inner, labelled = rows @ rows.mT, shares.shape[2]
         centres = mixtures(F.pad(shares, (0, query.shape[1])))
-        plan = self._plan(inner, centres, labelled)
+        logits = self._logits(inner, centres, labelled)
         for _ in range(self.steps):
-            estimate = mixtures(torch.cat([shares, plan.transport], dim=-1))
+            estimate = mixtures(torch.cat([shares, logits.softmax(dim=1)], dim=-1))
             centres = centres + self.rate * (estimate - centres)
-            plan = self._plan(inner, centres, labelled)
-        return plan.logits.mT
+            logits = self._logits(inner, centres, labelled)
+        return logits.mT
 
-    def _plan(
+    def _logits(
         self, inner: Float[Tensor, "T S S"], centres: Float[Tensor, "T N S"], labelled: int
-    ) -> "TransportPlan":
+    ) -> Float[Tensor, "T N M"]:
         distances = mixture_distances(inner, centres)[..., labelled:]
         return balanced_transport(-self.sharpness * distances)
-
-
-class TransportPlan(NamedTuple):
-    """How much of each query goes to each class, and logits whose softmax that is."""
-
-    transport: Float[Tensor, "T N M"]
-    logits: Float[Tensor, "T N M"]
 
 
 def gaussian_like(task: TaskRows, power: float) -> TaskRows:
@@ -95,10 +81,10 @@ def gaussian_like(task: TaskRows, power: float) -> TaskRows:
     return TaskRows(F.normalize(torch.cat([shots, queries], dim=1), dim=-1), task.shares)
 
 
-def balanced_transport(scores: Float[Tensor, "T N M"], tolerance: float = 1e-6) -> TransportPlan:
-    """Shares proportional to exp(scores) by class and query: each query gives 1, each class gets M / N.
+def balanced_transport(scores: Float[Tensor, "T N M"], tolerance: float = 1e-6) -> Float[Tensor, "T N M"]:
+    """Logits of shares proportional to exp(scores): each query gives 1, each class gets M / N.
 
-    They are the softmax over the classes of scores + prices, and the price of each class is sought.
+    The logits are scores + prices, and the price of each class is sought.
     Sinkhorn's scalings, prices -= log(N / M times the sum of the class), need hundreds of steps; Newton's
     method needs a few, and is taken whenever it brings a task nearer. Each task stops by itself.
     """
@@ -120,4 +106,4 @@ def balanced_transport(scores: Float[Tensor, "T N M"], tolerance: float = 1e-6) 
         )
         better = torch.where(left < error, newton, prices - (received / share).log())
         prices = torch.where(error > tolerance * share, better, prices)
-    return TransportPlan((scores + prices).softmax(dim=1), scores + prices)
+    return scores + prices

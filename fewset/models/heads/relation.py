@@ -1,9 +1,8 @@
 """RelationNet's head: a network compares the maps of a query and of a class."""
 
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fewset.models.heads import at_least, register_head
+from fewset.models.heads import Logits, Mask, QueryMaps, ShotMaps, at_least, register_head
 from fewset.models.layers.pooling import GlobalAverage, channels_first
 from fewset.models.method_info import MethodInfo
 from fewset.tasks.episode import prototypes
@@ -51,12 +50,7 @@ class RelationHead(nn.Module):
             nn.Linear(hidden, 1, bias=False),
         )
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K H W D"],
-        query: Float[Tensor, "T M H W D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: ShotMaps, query: QueryMaps, mask: Mask = None) -> Logits:
         (tasks, way), queries = support.shape[:2], query.shape[1]
         classes = self.of_class(channels_first(prototypes(support, mask))).unflatten(0, (tasks, 1, way))
         pairs = self.of_query(channels_first(query)).unflatten(0, (tasks, queries, 1)) + classes

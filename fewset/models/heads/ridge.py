@@ -1,10 +1,9 @@
 """Ridge regression to the classes, in closed form, trained through (R2D2, MetaOptNet-RR)."""
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import nn
 
-from fewset.models.heads import above_zero, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, above_zero, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import ridge, support_rows, with_ones
 from fewset.models.similarity import negative_squared_euclidean
@@ -35,12 +34,7 @@ class RidgeRegressionHead(nn.Module):
         self.log_strength = nn.Parameter(torch.tensor(strength).log())
         self.scale = nn.Parameter(torch.tensor(scale))
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, members = support_rows(support, mask)
         strength = self.log_strength.exp().expand(len(rows))
         weights = ridge(with_ones(rows, self.intercept), members, strength)

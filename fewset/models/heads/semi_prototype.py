@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.models.heads import SimilarityHead, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, at_least, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import Similarity, find_similarity
 from fewset.tasks.episode import prototypes
@@ -51,11 +51,6 @@ class SemiPrototypeHead(SimilarityHead):
         at_least(0, steps=steps)
         self.steps = steps
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         means = refined_means(support, query, self.similarity, self.temperature, self.steps, mask)
         return self.similarity(query, means) / self.temperature

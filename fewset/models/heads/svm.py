@@ -1,10 +1,10 @@
 """A multi-class support vector machine on each task, trained through (MetaOptNet-SVM)."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import above_zero, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, above_zero, register_head
 from fewset.models.method_info import MethodInfo
 from fewset.models.regression import row_balance, support_rows
 from fewset.models.similarity import negative_squared_euclidean
@@ -75,11 +75,6 @@ class SvmHead(nn.Module):
         self.similarity = negative_squared_euclidean
         self.scale = nn.Parameter(torch.tensor(scale))
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         weights = svm_weights(*support_rows(support, mask), self.penalty, self.steps)
         return self.scale * (query @ weights)

@@ -2,10 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from fewset.models.heads import at_least, register_head
+from fewset.models.heads import Logits, Mask, QueryMaps, ShotMaps, at_least, register_head
 from fewset.models.layers.pooling import channels_first
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
@@ -69,12 +69,7 @@ class TadamHead(nn.Module):
         self.conditioning = nn.ModuleList(TaskConditioning(dim, hidden, start) for _ in range(_LAYERS))
         self.scale = nn.Parameter(torch.tensor(scale))
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K H W D"],
-        query: Float[Tensor, "T M H W D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: ShotMaps, query: QueryMaps, mask: Mask = None) -> Logits:
         shots = support.flatten(1, 2)
         task = prototypes(self.embed(shots).view(*support.shape[:3], -1), mask).mean(dim=1)
         conditions = [layer(task) for layer in self.conditioning]

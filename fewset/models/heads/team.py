@@ -2,10 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from fewset.models.heads import SimilarityHead, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, SimilarityHead, at_least, register_head
 from fewset.models.layers.task_rows import mixture_distances, mixtures, task_rows
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
@@ -48,12 +48,7 @@ class TeamHead(SimilarityHead):
         at_least(0, strength=strength)
         self.strength = strength
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, labels = task = task_rows(support, query, mask)
         centred = rows - rows.mean(dim=1, keepdim=True)  # differences stay, rounding errors shrink
         inner = centred @ centred.mT

@@ -4,11 +4,11 @@ from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.errors import refuse_unknown
-from fewset.models.heads import above_zero, at_least, register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, above_zero, at_least, register_head
 from fewset.models.layers.task_rows import TaskRows, mixture_distances, mixtures, task_rows
 from fewset.models.method_info import MethodInfo
 from fewset.models.similarity import negative_squared_euclidean
@@ -59,22 +59,14 @@ class TimHead(nn.Module):
         refuse_unknown("solver", solver, get_args(Solver))
         self.steps = _STEPS[solver] if steps is None else steps
         above_zero(sharpness=sharpness, rate=rate)
-        weights = {
-            "label_weight": label_weight,
-            "balance_weight": balance_weight,
-            "certainty_weight": certainty_weight,
-        }
-        at_least(0, steps=self.steps, **weights)
+        at_least(0, steps=self.steps, label_weight=label_weight)
+        at_least(0, balance_weight=balance_weight, certainty_weight=certainty_weight)
         self.dim, self.similarity = dim, negative_squared_euclidean
         self.solver, self.sharpness, self.rate = solver, sharpness, rate
-        self.label_weight, self.balance_weight, self.certainty_weight = weights.values()
+        self.label_weight, self.balance_weight = label_weight, balance_weight
+        self.certainty_weight = certainty_weight
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         task = task_rows(F.normalize(support, dim=-1), F.normalize(query, dim=-1), mask)
         solve = self._alternate if self.solver == "alternating" else self._descend
         return solve(task)[..., task.labelled :].mT

@@ -1,9 +1,8 @@
 """TPN's head: label propagation over a graph whose width is learnt, row by row."""
 
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import nn
 
-from fewset.models.heads import register_head
+from fewset.models.heads import Logits, Mask, Queries, Shots, register_head
 from fewset.models.heads.label_propagation import check_graph, propagated
 from fewset.models.layers.task_rows import TaskRows, task_rows
 from fewset.models.method_info import MethodInfo
@@ -38,12 +37,7 @@ class TpnHead(nn.Module):
         self.neighbours, self.spread = neighbours, spread
         self.width = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, 1), nn.Softplus())
 
-    def forward(
-        self,
-        support: Float[Tensor, "T N K D"],
-        query: Float[Tensor, "T M D"],
-        mask: Bool[Tensor, "T N K"] | None = None,
-    ) -> Float[Tensor, "T M N"]:
+    def forward(self, support: Shots, query: Queries, mask: Mask = None) -> Logits:
         rows, shares = task_rows(support, query, mask)
         scaled = rows / (self.width(rows) * rows.shape[-1] ** 0.5)
         return propagated(TaskRows(scaled, shares), self.neighbours, self.spread)

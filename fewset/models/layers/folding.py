@@ -41,25 +41,17 @@ def _set(backbone: nn.Module, names: Sequence[str], modules: Sequence[nn.Module]
 
 def _pairs(backbone: nn.Module, images: Float[Tensor, "B 3 H W"]) -> list[tuple[str, str]]:
     """The names of each convolution and of the BatchNorm that takes its output as it is."""
-    source: dict[int, str] = {}
-    outputs: list[Tensor] = []  # kept, so that no two have the same identity
+    names = {module: name for name, module in backbone.named_modules()}
+    outputs: list[tuple[Tensor, str]] = []
     pairs: list[tuple[str, str]] = []
-    hooks = []
-    for name, module in backbone.named_modules():
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         if isinstance(module, nn.Conv2d):
-
-            def note(_: nn.Module, __: object, output: Tensor, name: str = name) -> None:
-                outputs.append(output)
-                source[id(output)] = name
-
-            hooks.append(module.register_forward_hook(note))
+            outputs.append((output, names[module]))
         elif isinstance(module, nn.BatchNorm2d) and module.track_running_stats:
+            pairs.extend((name, names[module]) for made, name in outputs if made is inputs[0])
 
-            def match(_: nn.Module, inputs: tuple[Tensor, ...], name: str = name) -> None:
-                if id(inputs[0]) in source:
-                    pairs.append((source[id(inputs[0])], name))
-
-            hooks.append(module.register_forward_pre_hook(match))
+    hooks = [module.register_forward_hook(note) for module in names]
     try:
         backbone(images)
     finally:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fewset.tasks.episode import class_major_labels
+from fewset.models.regression import support_rows
 
 
 class TaskRows(NamedTuple):
@@ -49,13 +49,8 @@ def task_rows(
     mask: Bool[Tensor, "T N K"] | None = None,
 ) -> TaskRows:
     """The rows of tasks, from the arguments of a head."""
-    tasks, way, shot = support.shape[:3]
-    classes = torch.arange(way, device=support.device).unsqueeze(1)
-    shares = class_major_labels(tasks, way, shot, support.device).unsqueeze(1) == classes
-    if mask is not None:
-        support = support.masked_fill(~mask.unsqueeze(-1), 0)
-        shares = shares & mask.flatten(1).unsqueeze(1)
-    return TaskRows(torch.cat([support.flatten(1, 2), query], dim=1), shares.to(support.dtype))
+    rows, members = support_rows(support, mask)
+    return TaskRows(torch.cat([rows, query], dim=1), members.mT.contiguous())
 
 
 def mixtures(shares: Float[Tensor, "T N S"]) -> Float[Tensor, "T N S"]:

@@ -80,12 +80,6 @@ def test_one_domain_is_standard(domain: str, images: ImageSet) -> None:
     np.testing.assert_array_equal(found.per_task, expected.per_task)
 
 
-def test_the_standard_setting_over_all_domains_minds_the_origins(images: ImageSet) -> None:
-    selection = images.select("test")
-    rows = selection.rows[sample_tasks(selection.index, SPEC, 0, 97)]
-    assert all(len(np.unique(images.origins[task])) == task.size for task in rows)
-
-
 def test_an_unknown_domain_is_named(images: ImageSet) -> None:
     with pytest.raises(UserError, match="unknown domain of 'tiny': 'Reel'"):
         cross_domains(images, "test", "Clipart", "Reel")

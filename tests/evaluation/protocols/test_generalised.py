@@ -225,16 +225,3 @@ def test_the_whole_evaluation_is_its_parts(monkeypatch: pytest.MonkeyPatch) -> N
     fixed = GeneralisedProtocol(validation_tasks=7, fixed_seen=True)
     frozen = fixed.evaluate(job, (job.items("val"), job.items("test")))
     assert frozen.fields["curve"]["area"] != found.fields["curve"]["area"]
-
-
-def test_calibration_helps_where_the_scores_are_biased() -> None:
-    """Seen classes whose prototypes are too far away are taken for unseen, until the constant corrects it."""
-    (_, seen), unseen, model = seen_side(), unseen_side(), model_with("identity")
-    found = margins_of(model, seen, unseen, SPEC)
-    biased = Margins(found.seen - np.float32(64), found.unseen - np.float32(64))
-    before, after = scores_at(biased, 0.0), scores_at(biased, calibrate(biased))
-    assert before["harmonic"].mean == 0
-    assert after["harmonic"].mean > 0.3
-    assert after["harmonic"].mean == pytest.approx(
-        scores_at(found, calibrate(found))["harmonic"].mean, abs=0.01
-    )

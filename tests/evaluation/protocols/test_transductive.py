@@ -153,15 +153,6 @@ def test_one_task_never_influences_another(adapter: str, method: str) -> None:
     torch.testing.assert_close(transductive_logits(model, support, query, VARIANTS[method])[1], expected)
 
 
-def test_tasks_are_those_of_the_standard_setting() -> None:
-    """Semi-ProtoNet is the head of that name on the tasks that `evaluate` draws."""
-    features, labels = table()
-    semi = model_with("identity", "semi_prototype", "post")
-    found = score_together(model_with("identity"), features, labels, VARIANTS["semi-protonet"])
-    np.testing.assert_array_equal(found.per_task, evaluate(semi, features, labels, SPEC).per_task)
-    assert found.mean != evaluate(model_with("identity"), features, labels, SPEC).mean
-
-
 @pytest.mark.parametrize("method", ["dagger", "double-dagger-published", "semi-protonet"])
 def test_queries_of_another_task_inform_in_place_of_the_own(method: str) -> None:
     """With the task itself as the other one, nothing changes."""

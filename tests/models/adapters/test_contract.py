@@ -132,22 +132,6 @@ def test_an_empty_context_is_none(name, options):
 
 @every_adapter
 @with_and_without_context
-def test_a_set_alone_is_adapted_as_in_a_batch(name, options, use_context):
-    adapter = build(name, options)
-    items, context, labels = inputs(use_context=use_context)
-    together = call(adapter, items, context, labels)
-    for one in range(SETS):
-        alone = call(
-            adapter,
-            items[one : one + 1],
-            changed(context, lambda rows, i=one: rows[i : i + 1]),
-            labels[one : one + 1],
-        )
-        torch.testing.assert_close(alone[0], together[one])
-
-
-@every_adapter
-@with_and_without_context
 def test_sets_never_influence_each_other(name, options, use_context):
     adapter = build(name, options)
     items, context, labels = inputs(use_context=use_context)

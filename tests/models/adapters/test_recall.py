@@ -1,6 +1,7 @@
 """Recall against NumPy, and what it promises: sets of one, queries one by one, its beginning."""
 
 import numpy as np
+import pytest
 import torch
 
 from fewset.models.adapters.recall import Recall
@@ -36,24 +37,12 @@ def naive(adapter: Recall, items: np.ndarray, queries: np.ndarray) -> tuple[np.n
     return (items - origin + adapter.denoise.item() * own - common) @ turn, (queries - origin - common) @ turn
 
 
-def test_is_the_formula_for_items_and_queries() -> None:
-    adapter, items, queries = trained(), rows(SIZE, 1), rows(QUERIES, 2)
+@pytest.mark.parametrize("size", [SIZE, 1])  # a set of one has nothing in common with others
+def test_is_the_formula_for_items_and_queries(size: int) -> None:
+    adapter, items, queries = trained(), rows(size, 1), rows(QUERIES, 2)
     expected = [naive(adapter, *pair) for pair in zip(items.numpy(), queries.numpy(), strict=True)]
     np.testing.assert_allclose(adapter(items).detach(), [one[0] for one in expected])
     np.testing.assert_allclose(adapter.adapt_queries(items, queries).detach(), [one[1] for one in expected])
-
-
-def test_a_set_of_one_has_nothing_in_common_with_others() -> None:
-    adapter, items, queries = trained(), rows(1, 3), rows(QUERIES, 4)
-    expected = [naive(adapter, *pair) for pair in zip(items.numpy(), queries.numpy(), strict=True)]
-    np.testing.assert_allclose(adapter(items).detach(), [one[0] for one in expected])
-    np.testing.assert_allclose(adapter.adapt_queries(items, queries).detach(), [one[1] for one in expected])
-
-
-def test_a_query_does_not_depend_on_other_queries() -> None:
-    adapter, items, queries = trained(), rows(SIZE, 5), rows(QUERIES, 6)
-    alone = adapter.adapt_queries(items, queries[:, 2:3])
-    torch.testing.assert_close(adapter.adapt_queries(items, queries)[:, 2:3], alone)
 
 
 def test_begins_with_the_classes_of_the_train_split() -> None:

@@ -8,7 +8,6 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from fewset.models.backbones import BACKBONES, taken_by
-from fewset.models.layers.folding import fold
 
 B, SIZE = 3, 17
 ON_IMAGES = [name for name, kind in BACKBONES.items() if taken_by(kind) == "images"]
@@ -44,6 +43,9 @@ def test_the_embedding_is_what_the_pool_makes_of_the_maps(backbone: nn.Module) -
         maps = backbone.maps(images())
         assert maps.shape[:2] == (B, backbone.dim)
         assert torch.equal(backbone.pool(maps), backbone(images()))
+        if hasattr(backbone, "cut"):
+            first, others = backbone.cut(2)
+            torch.testing.assert_close(others(first(images())), maps)
 
 
 @torch.no_grad()
@@ -67,12 +69,6 @@ def test_in_evaluation_one_image_never_influences_another(backbone: nn.Module) -
 def test_memory_format_changes_nothing(backbone: nn.Module) -> None:
     interleaved = images().contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(backbone(interleaved), backbone(images()), rtol=1e-4, atol=1e-4)
-
-
-@torch.no_grad()
-def test_folding_changes_no_embedding(backbone: nn.Module) -> None:
-    expected, folded = backbone(images()), fold(backbone, images(2))
-    torch.testing.assert_close(folded(images()), expected, rtol=0, atol=2e-5 * float(expected.abs().max()))
 
 
 def test_the_gradient_reaches_every_parameter(backbone: nn.Module) -> None:

@@ -17,12 +17,6 @@ def test_the_pool_is_over_what_the_last_block_leaves() -> None:
     torch.testing.assert_close(average(IMAGES), left.flatten(2).sum(dim=2) / 9)
 
 
-def test_the_parts_of_a_cut_give_the_whole() -> None:
-    backbone = Conv4(dim=5, pool="average").eval()
-    first, rest = backbone.cut(2)
-    torch.testing.assert_close(rest(first(IMAGES)), backbone.maps(IMAGES))
-
-
 def test_fewer_halvings_leave_larger_maps_of_the_same_weights() -> None:
     sides = []
     for halvings in (4, 3, 2, 1):

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from fewset.models.backbones.resnet12 import ResNet12
-from fewset.models.backbones.resnet12_half import ResNet12Half
 from fewset.models.layers.dropblock import DropBlock
 
 IMAGES = torch.randn(2, 3, 17, 19, generator=torch.Generator().manual_seed(0))
@@ -37,10 +36,3 @@ def test_the_rate_follows_the_authors_schedule(
     model(IMAGES)
     keep = max(1 - drop_rate / (20 * 2000) * step, 1 - drop_rate)
     assert [float(rate) for rate in rates] == pytest.approx([1 - keep] * 2, abs=1e-6)
-
-
-@torch.no_grad()
-def test_the_parts_of_a_cut_make_the_maps() -> None:
-    model = ResNet12Half().eval()
-    first, others = model.cut(3)
-    torch.testing.assert_close(others(first(IMAGES)), model.maps(IMAGES))

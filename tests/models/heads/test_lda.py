@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from fewset.models.heads.lda import LdaHead
-from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, WAY, assert_equals_the_loop, inputs, normal, with_and_without_mask
 
 
@@ -26,13 +25,6 @@ def test_equals_the_loop(shrinkage, mask):
         return (np.array(far) - np.array(common)[:, None]) / 2.5
 
     assert_equals_the_loop(LdaHead(DIM, shrinkage, temperature=2.5), naive, mask)
-
-
-def test_with_one_shot_it_is_the_nearest_mean():
-    support, query = inputs(shot=1)
-    found = LdaHead(DIM)(support, query)
-    nearest = [[-distance(q, s) for s in support[0, :, 0].numpy()] for q in query[0].numpy()]
-    assert found[0].argmax(-1).tolist() == np.argmax(nearest, axis=1).tolist()
 
 
 def test_does_not_depend_on_scale_and_place():

@@ -1,9 +1,6 @@
 """ProtoNet's head against NumPy."""
 
-import pytest
-
 from fewset.models.heads.prototype import PrototypeHead
-from fewset.models.similarity import SIMILARITIES
 from tests.helpers.embedded import distance
 from tests.helpers.heads import DIM, assert_equals_the_loop, cosine, with_and_without_mask
 
@@ -18,8 +15,3 @@ def test_equals_the_loop(mask):
 
     assert_equals_the_loop(PrototypeHead(DIM, temperature=2.5), euclidean, mask)
     assert_equals_the_loop(PrototypeHead(DIM, similarity="cosine", temperature=0.5), by_cosine, mask)
-
-
-@pytest.mark.parametrize("name", SIMILARITIES)
-def test_scores_with_the_similarity_of_that_name(name):
-    assert PrototypeHead(DIM, similarity=name).similarity is SIMILARITIES[name]

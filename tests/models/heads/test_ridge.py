@@ -7,7 +7,6 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from fewset.core.errors import UserError
 from fewset.models.heads.ridge import RidgeRegressionHead
 from tests.helpers.heads import DIM, WAY, assert_equals_the_loop, with_and_without_mask
 
@@ -37,5 +36,3 @@ def test_the_strength_is_learned_and_stays_positive():
     head = RidgeRegressionHead(DIM, strength=0.7)
     assert set(dict(head.named_parameters())) == {"log_strength", "scale"}
     assert head.log_strength.exp().item() == pytest.approx(0.7)
-    with pytest.raises(UserError, match="strength is 0"):
-        RidgeRegressionHead(DIM, strength=0.0)

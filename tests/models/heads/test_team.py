@@ -34,18 +34,3 @@ def test_equals_the_loop(strength, mask):
         return by_query + by_class
 
     assert_equals_the_loop(TeamHead(DIM, strength=strength, temperature=2.5), naive, mask)
-
-
-def test_the_metric_minimises_what_the_docstring_says():
-    rng = np.random.default_rng(5)
-    rows = list(rng.normal(size=(13, DIM)))
-    shares = rng.dirichlet(np.ones(3), size=13)
-    scatter = pair_scatter(rows, shares)
-
-    def objective(metric):
-        return np.trace(metric @ scatter) + np.trace(metric) - np.linalg.slogdet(metric)[1]
-
-    best = np.linalg.inv(np.eye(DIM) + scatter)
-    for _ in range(20):
-        change = rng.normal(size=(DIM, DIM)) * 0.01
-        assert objective(best) < objective(best + change @ change.T)

@@ -97,8 +97,3 @@ def test_queries_become_sure_and_balanced(solver):
 
     assert entropies(100) > entropies(0) + 0.01
     assert entropies(100) < math.log(5)
-
-
-def test_as_many_steps_as_the_authors_where_none_are_given():
-    assert TimHead(DIM).steps == 150
-    assert TimHead(DIM, "gradient").steps == 1000
