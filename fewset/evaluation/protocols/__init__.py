@@ -1,9 +1,9 @@
 """How a model is scored. One file a protocol of the paper; a new one is one file, too.
 
 A protocol is a frozen dataclass that derives from `Protocol` and is registered by name
-(`@register_protocol("name")`). Its fields are its options, made with `option(default, help)`: the command line
-derives `--setting name --its-option` and its help from them. What `evaluate` returns is in the result file,
-and the report reads nothing else.
+(`@register_protocol("name")`). Its fields are its options, made with `option(default, help)`: the command
+line derives `--setting name --its-option` and its help from them. What `evaluate` returns is in the result
+file, and the report reads nothing else.
 """
 
 from abc import ABC, abstractmethod
