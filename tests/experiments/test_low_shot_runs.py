@@ -140,7 +140,7 @@ def test_user_errors_of_eval_name_the_mistake(tmp_path: Path) -> None:
     for words, message in [
         (["--way", "5"], "leave out --way"),
         (["--setting", "standard"], "take --setting low-shot"),
-        (["--setting", "transductive"], "the setting transductive is for images"),
+        (["--setting", "transductive"], "the setting transductive takes images"),
         (["--prior", "2"], "prior is 2.0, expected a probability"),
         (["--shot", "99"], "lower the shot"),
         (["--data", "strokes"], "'strokes' is an image set"),
@@ -163,7 +163,7 @@ def test_user_errors_of_eval_name_the_mistake(tmp_path: Path) -> None:
         (["train", "low-shot/feat", *options([*TRAIN, "model.average=post"])], "average='pre'"),
         (
             ["train", "low-shot/feat", *options([*TRAIN, "model.head=matching"])],
-            "expected the head 'prototype'",
+            "take the head 'prototype'",
         ),
         (["train", "low-shot/protonet", *options(TRAIN)], "this model has nothing to train"),
         (["data", "import", "features", "birds.npz", "--size", "84"], "--size is not an option of the kind"),
@@ -298,7 +298,7 @@ def test_what_cannot_be_embedded(pretrained: Path, tmp_path: Path) -> None:
         ([pretrained, "--out", "a.npz", "--data", "absent"], "unknown image set"),
         ([pretrained, "--out", "a.npz", "--split", "tests"], "unknown split of 'tiny': 'tests'"),
         ([pretrained, "--out", "a.npz", "--split", "test", "--val"], "--split test is one alone"),
-        ([pretrained, "--setting", "low-shot"], "make a table of its embeddings with `fewset embed`"),
+        ([pretrained, "--setting", "low-shot"], "(`fewset embed` makes one)"),
     ]:
         command = "eval" if "--setting" in words else "embed"
         assert message in fail(command, *words), words

@@ -95,12 +95,11 @@ class Transductive(Protocol):
         head = job.embedding_model.head
         about, own = method_info(head), self.variant == HEAD
         if not (about.kind == "transductive" if own else about.class_means):
-            wanted = (
-                "transductive" if own else "'prototype' or 'semi_prototype', whose class means it refines"
-            )
+            wanted = "that is transductive" if own else "that compares with class means"
+            remedy = "another variant" if own else f"the variant {HEAD!r}, or the head 'prototype'"
             raise UserError(
-                f"the variant {self.variant!r} needs a head that is {wanted}, and this model's is "
-                f"{type(head).__name__}; take another variant or model"
+                f"the variant {self.variant!r} needs a head {wanted}, and {type(head).__name__} is not one; "
+                f"take {remedy}"
             )
         items = job.items()
         if self.dirichlet:
