@@ -82,7 +82,7 @@ def test_everything_is_as_with_one_process(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every setting to the bit; training with two tasks a step, one in each process, up to rounding."""
-    monkeypatch.setattr(scoring, "_CHUNK_NUMBERS", work.CHUNK)
+    monkeypatch.setattr(scoring, "_CHUNK_SIZE", work.CHUNK)
     runs, table = tmp_path / "runs", make_table().path
     shutil.copytree(run, runs / "feat")
     exact, close = work.everything(run, table, tasks=2)

@@ -23,6 +23,7 @@ from fewset.models.adapters.attention import Attention
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.backbones.features import FeatureInput
 from fewset.models.heads.prototype import PrototypeHead
+from fewset.models.layers.transform import FeatureTransform
 from fewset.models.model import FewShotModel
 from fewset.tasks.spec import TaskSpec
 from fewset.training import loop
@@ -38,7 +39,7 @@ PRETRAIN = {
     "pretrain": {"epochs": 2, "batch": 36, "validation_tasks": 11, "validation_query": 5},
     "evaluate": {"way": 3, "query": 3, "tasks": 23},
 }
-CHUNK = 2**11  # embedding numbers in a chunk of tasks, so that a few tasks are several chunks
+CHUNK = 2**11  # embedding values in a chunk of tasks, so that a few tasks are several chunks
 
 Arrays = dict[str, np.ndarray]
 
@@ -109,7 +110,8 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
             exact[f"{setting} {name}"] = np.array([score.mean, score.ci95])
             exact[f"{setting} {name} per task"] = np.load(run / "results" / score.per_task)
     torch.manual_seed(0)
-    model = FewShotModel(FeatureInput(5, "l2n"), Attention(5), PrototypeHead(5))
+    steps = FeatureTransform(5, ("l2",))
+    model = FewShotModel(FeatureInput(5), Attention(5), PrototypeHead(5), feature_transform=steps)
     features = open_features(table)
     for shot in (1, 3):
         spec = TaskSpec(shot=shot, tasks=3)
@@ -127,7 +129,7 @@ def everything(run: Path, table: Path, tasks: int) -> tuple[Arrays, Arrays]:
 
 
 if __name__ == "__main__":
-    evaluation._CHUNK_NUMBERS = CHUNK
+    evaluation._CHUNK_SIZE = CHUNK
     runs, table = (Path(word) for word in sys.argv[1:])
     with distributed.session():
         exact, close = everything(runs / "feat", table, tasks=distributed.world_size())

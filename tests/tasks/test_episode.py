@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from fewset.core.errors import UserError
-from fewset.tasks.episode import class_major_labels, prototypes, split
+from fewset.tasks.episode import prototypes, split
 
 
 def test_split_is_class_major() -> None:
@@ -27,10 +27,6 @@ def test_split_is_class_major() -> None:
 def test_split_rejects_a_shot_that_leaves_nothing(shot: int) -> None:
     with pytest.raises(UserError, match=f"shot is {shot}"):
         split(torch.zeros(1, 2, 5), shot)
-
-
-def test_labels_of_each_task_are_the_same() -> None:
-    assert class_major_labels(2, 3, 2).tolist() == [[0, 0, 1, 1, 2, 2]] * 2
 
 
 def test_prototypes_against_a_loop() -> None:
