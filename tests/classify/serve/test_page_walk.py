@@ -104,6 +104,29 @@ def test_photos_are_shown_while_it_is_learning(page: Any, fruit: Path, tmp_path:
     expect(page.locator("#learning")).to_be_hidden(timeout=WAIT)
 
 
+def test_a_server_that_stays_busy_is_reported(page: Any) -> None:
+    """The page asks again for a while, and then says what the server said."""
+    page.expected.append(
+        "error: Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
+    )
+    asked = []
+
+    def busy(route: Any) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=503, json={"detail": "2000 photos are waiting"})
+
+    page.route("**/api/classes", busy)
+    page.clock.install()
+    page.get_by_label("New class").fill("apple")
+    page.get_by_role("button", name="Add class").click()
+    for _ in range(100):
+        page.clock.run_for(2000)
+        if page.locator("#problem").is_visible():
+            break
+    assert "2000 photos are waiting" in page.get_by_role("alert").inner_text()
+    assert 10 <= len(asked) <= 50
+
+
 def test_axe_finds_nothing_in_any_state(page: Any, fruit: Path, tmp_path: Path) -> None:
     """Nothing that axe-core knows to shut somebody out, light and dark, wide and on a phone."""
     script = axe_script(tmp_path)
