@@ -1,12 +1,11 @@
 """A fitted classifier in words: lines for a terminal, and a model card in Markdown."""
 
-from collections.abc import Sequence
 from math import isfinite
 
 from fewset import __version__
 from fewset.classify.labels import plain_label
 from fewset.classify.model import Learned
-from fewset.classify.trust import LEAST_SHOTS, Trust
+from fewset.classify.trust import LEAST_SHOTS
 from fewset.classify.trust.rejection import SHARE
 from fewset.io.paths import without_machine
 
@@ -22,14 +21,14 @@ def summary(learned: Learned) -> list[str]:
     if learned.background is not None:
         lines.append(learned.background.comparison.in_words)
     if trust.tested and trust.untested:
-        lines.append(
-            f"not tested, with fewer than {LEAST_SHOTS} different {_unit(trust)}: "
-            f"{_classes(learned, trust.untested)}"
-        )
-    for confusion in trust.confusions[:_LISTED]:
-        label, taken_for = (_label(learned, number) for number in (confusion.label, confusion.taken_for))
-        photos = "1 photo" if confusion.photos == 1 else f"{confusion.photos} photos"
-        lines.append(f"{photos} of {label} taken for {taken_for}")
+        names = ", ".join(_label(learned, number) for number in trust.untested[:_LISTED])
+        more = f" and {len(trust.untested) - _LISTED} more" if len(trust.untested) > _LISTED else ""
+        lines.append(f"not tested, with fewer than {LEAST_SHOTS} different {trust.unit}: {names}{more}")
+    lines += [
+        f"{each.photos} photo{'s' * (each.photos > 1)} of {_label(learned, each.label)} taken for "
+        f"{_label(learned, each.taken_for)}"
+        for each in trust.confusions[:_LISTED]
+    ]
     lines += [
         f"{_photo(learned, suspect.photo)} looks mislabelled: {_label(learned, suspect.looks_like)} "
         f"({100 * suspect.probability:.0f} %)"
@@ -50,6 +49,7 @@ def model_card(learned: Learned, name: str) -> str:
     if learned.encoder is not None:
         encoder = f"{_escaped(learned.encoder.id)} (sha256 {learned.encoder.digest[:12]})"
     shots = support.shots
+    findings = "\n".join(f"- {_escaped(line)}" for line in summary(learned))
     rows = "\n".join(
         f"| {_escaped(_label(learned, number))} | {count} |" for number, count in enumerate(shots)
     )
@@ -76,7 +76,7 @@ A classifier of {len(shots)} classes from {len(support)} photos, made with fewse
 
 ## How far to trust it
 
-{_listing(summary(learned))}
+{findings}
 
 The accuracy is that of the labelled photos, each classified without itself, its copies and its group, with
 a 95 % interval. It holds for new photos that are like these: the same cameras, places and backgrounds.
@@ -93,25 +93,12 @@ photo of another thing may still get one of their names.
 """
 
 
-def _unit(trust: Trust) -> str:
-    return "photos" if trust.groups is None else "groups"
-
-
 def _label(learned: Learned, number: int) -> str:
     return str(plain_label(learned.support.classes[number]))
 
 
 def _photo(learned: Learned, number: int) -> str:
     return without_machine(learned.support.names[number]) or f"row {number}"
-
-
-def _classes(learned: Learned, numbers: Sequence[int]) -> str:
-    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-    return ", ".join(_label(learned, number) for number in numbers[:_LISTED]) + more
-
-
-def _listing(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {_escaped(line)}" for line in lines)
 
 
 def _escaped(text: str) -> str:

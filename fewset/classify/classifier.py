@@ -114,19 +114,17 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"the label {plain_label(unknown[0])!r} is not among the given classes; add it to them, or "
                 "correct it"
             )
-        return self._become(new._learn(self._with(support) if fitted else support, stamp))
+        return self._become(new._learn(self.learned_.support.joined(support) if fitted else support, stamp))
 
     def add(self, photos: Any, label: Any, groups: Any = None) -> "FewShotClassifier":
         """Learn from more photos (or rows) of one class, which may be new; `groups` as in `partial_fit`."""
         check_is_fitted(self)
         new, photos = copy(self), as_sequence(photos)
-        if is_photos(photos):
-            with opened_photos(photos) as opened:
-                support = new._embedded(opened, [label] * len(opened), groups, new._encoder())
-        else:
-            rows = self._rows(photos, reset=False)
-            support = support_of_rows(rows, np.full(len(rows), label), group_names(groups, len(rows)))
-        return self._become(new._learn(self._with(support), self.learned_.encoder))
+        if not is_photos(photos):
+            return self.partial_fit(photos, np.full(len(photos), label), groups=groups)
+        with opened_photos(photos) as opened:
+            support = new._embedded(opened, [label] * len(opened), groups, new._encoder())
+        return self._become(new._learn(self.learned_.support.joined(support), self.learned_.encoder))
 
     def remove_class(self, label: Any) -> "FewShotClassifier":
         """Remove a class with its photos."""
@@ -157,7 +155,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         answers: np.ndarray = self.classes_[self._probabilities(features, together).argmax(axis=1)]
         if share is None:
             return answers
-        return np.where(self.learned_.none_of_these(features, share), rejected_label(self.classes_), answers)
+        far = self.learned_.closeness.largest(features) < self.learned_.threshold(share)
+        return np.where(far, rejected_label(self.classes_), answers)
 
     def predict_proba(self, X: Any, together: bool = False) -> Float[np.ndarray, "m N"]:  # noqa: N803
         """The probability of each class, calibrated on the labelled photos."""
@@ -214,11 +213,11 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from fewset.classify.saving import load_classifier
 
         learned, reject = load_classifier(Path(path))
+        if learned.encoder is not None:
+            encoder_of(learned, encoder, device)  # checks it
         name = encoder or (learned.encoder.id if learned.encoder else "auto")
         classifier = cls(name, learned.head, reject=reject, device=device)._take(learned)
         classifier.n_features_in_ = learned.support.features.shape[1]
-        if learned.encoder is not None:
-            encoder_of(learned, encoder, device)  # checks it
         return classifier
 
     def __sklearn_tags__(self) -> Any:
@@ -244,9 +243,6 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, chosen: Bool[np.ndarray, " n"]) -> "FewShotClassifier":
         return self._learn(self.learned_.support.take(chosen), self.learned_.encoder)
-
-    def _with(self, support: Support) -> Support:
-        return self.learned_.support.joined(support)
 
     def _encoder(self) -> Encoder:
         encoder = chosen_encoder(self.encoder, self.device)
@@ -331,15 +327,11 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return support_of_photos([rows[number] for number in good], classes[good])
 
-    def _rows(self, X: Any, reset: bool) -> Float32[np.ndarray, "m D"]:  # noqa: N803
-        rows: np.ndarray = validate_data(self, X, dtype=np.float32, reset=reset)
-        return rows
-
     def _features(self, X: Any) -> Float32[np.ndarray, "m D"]:  # noqa: N803
         check_is_fitted(self)
         X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
-            return self._rows(X, reset=False)
+            return np.asarray(validate_data(self, X, dtype=np.float32, reset=False))
         with opened_photos(X) as photos:
             return readable_features(photo_rows(photos, self._encoder()))
 

@@ -34,10 +34,8 @@ _MOST_FILES = 10_000  # of a directory
 
 def chosen_encoder(encoder: str | Encoder, device: str = "auto") -> Encoder:
     """The encoder of a name, loaded again only if its files have changed, or the given encoder itself."""
-    if isinstance(encoder, str) and isinstance(device, str):
-        return _loaded(encoder, device, _files(encoder))
     if isinstance(encoder, str):
-        raise UserError(f"device is {device!r}, expected 'auto', 'cpu', 'cuda' or 'cuda:1'")
+        return _loaded(encoder, device, _files(encoder))
     if not callable(encoder):
         raise UserError(f"encoder is {encoder!r}, expected a name, the path of a run, or an encoder")
     return encoder

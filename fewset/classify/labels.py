@@ -38,9 +38,7 @@ def plain_label(label: Any) -> Any:
 
 def check_class_names(classes: np.ndarray) -> None:
     """Raise an error for a name that cannot be shown on one line, or that means something else."""
-    for label in classes.tolist():
-        if not isinstance(label, str):
-            continue
+    for label in (label for label in classes.tolist() if isinstance(label, str)):
         if not label.strip() or len(label) > LONGEST or not label.isprintable():
             raise UserError(
                 f"a class is called {label[:LONGEST]!r}, expected 1 to {LONGEST} printable characters; "

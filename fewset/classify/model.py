@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.special import softmax
 
 from fewset.classify.background.head import Background
@@ -66,10 +66,6 @@ class Learned:
     def closeness(self) -> Closeness:
         """The labelled photos, ready to compare others with."""
         return closeness(self.support.features, self.support.labels)
-
-    def none_of_these(self, features: Float[np.ndarray, "m D"], share: float) -> Bool[np.ndarray, " m"]:
-        """Whether each row is further from the labelled ones than all but a share of these are."""
-        return np.asarray(self.closeness.largest(features) < self.threshold(share))
 
     def threshold(self, share: float) -> float:
         """The cosine below which a photo is none of these."""

@@ -79,6 +79,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         raise UserError(
             f"labels of type {support.classes.dtype} cannot be saved; expected texts or whole numbers"
         )
+    background = learned.background
     description = Description(
         FORMAT,
         __version__,
@@ -89,10 +90,11 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         linear.temperature,
         learned.trust,
         learned.encoder,
-        learned.background.comparison if learned.background else None,
+        background.comparison if background else None,
         reject,
         support.groups if any(support.groups) else None,
     )
+    weights = background.head.state_dict() if background and background.head else {}
     tensors = {
         "features": support.features,
         "labels": support.labels,
@@ -102,7 +104,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         "shift": linear.shift,
         "weight": linear.weight,
         "bias": linear.bias,
-        **_weights(learned.background),
+        **{_BACKGROUND + name: value.float().numpy() for name, value in weights.items()},
     }
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     table = plain(description)
@@ -134,12 +136,13 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
         raise UserError(
             f"{path} is not a usable classifier: {reason}; make it again: fewset fit PHOTOS -o {path.name}"
         ) from None
+    ends = pairwise([0, *tensors["thumbnail_ends"].tolist()])
     support = Support(
         np.array(description.classes),
         tensors["labels"],
         tensors["features"],
         description.photos,
-        _thumbnails(tensors),
+        tuple(tensors["thumbnails"][start:end].tobytes() for start, end in ends),
         tensors["fingerprints"],
         description.groups or ("",) * len(description.photos),
     )
@@ -147,8 +150,7 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
         description.power, tensors["shift"], tensors["weight"], tensors["bias"], description.temperature
     )
     encoder = description.encoder
-    if encoder is not None:
-        encoder = replace(encoder, id=name_from_file(encoder.id, path.parent))
+    encoder = encoder and replace(encoder, id=name_from_file(encoder.id, path.parent))
     learned = Learned(support, description.head, linear, description.trust, encoder, background)
     return learned, description.reject
 
@@ -171,14 +173,9 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
     description: Description = parse(Description, table, what="description")
     refuse_unknown("classifier head", description.head, CLASSIFIER_HEADS)
     photos, way, dim = len(description.photos), len(description.classes), len(tensors["shift"])
-    shapes = {
-        "features": (photos, dim),
-        "labels": (photos,),
-        "fingerprints": (photos,),
-        "thumbnail_ends": (photos,),
-        "weight": (dim, way),
-        "bias": (way,),
-    }
+    shapes: dict[str, tuple[int, ...]]
+    shapes = {"features": (photos, dim), "weight": (dim, way), "bias": (way,)}
+    shapes |= dict.fromkeys(("labels", "fingerprints", "thumbnail_ends"), (photos,))
     for name, shape in shapes.items():
         if tensors[name].shape != shape:
             raise UserError(f"{name} has shape {tensors[name].shape}, expected {shape}")
@@ -194,31 +191,12 @@ def _digest(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> str:
     return state.hexdigest()
 
 
-def _weights(background: Background | None) -> dict[str, np.ndarray]:
-    """The trained weights of FEAT."""
-    if background is None or background.head is None:
-        return {}
-    state = background.head.state_dict()
-    return {_BACKGROUND + name: value.float().numpy() for name, value in state.items()}
-
-
 def _background(description: Description, tensors: dict[str, np.ndarray]) -> Background | None:
-    if description.background is None:
-        return None
-    if not description.background.kept:
-        return Background(description.background, None)
+    comparison = description.background
+    if comparison is None or not comparison.kept:
+        return None if comparison is None else Background(comparison, None)
     with seeded(0):  # initial weights, which the loaded ones replace
-        head = AdaptedHead(tensors["features"].shape[1], description.background.uses_set)
-    head.load_state_dict(
-        {
-            name.removeprefix(_BACKGROUND): torch.from_numpy(value)
-            for name, value in tensors.items()
-            if name.startswith(_BACKGROUND)
-        }
-    )
-    return Background(description.background, head.finished())
-
-
-def _thumbnails(tensors: dict[str, np.ndarray]) -> tuple[bytes, ...]:
-    ends = [0, *tensors["thumbnail_ends"].tolist()]
-    return tuple(tensors["thumbnails"][start:end].tobytes() for start, end in pairwise(ends))
+        head = AdaptedHead(tensors["features"].shape[1], comparison.uses_set)
+    names = [name for name in tensors if name.startswith(_BACKGROUND)]
+    head.load_state_dict({name.removeprefix(_BACKGROUND): torch.from_numpy(tensors[name]) for name in names})
+    return Background(comparison, head.finished())

@@ -61,8 +61,8 @@ def export(
         find_runtime,
         is_model,
         open_classifier,
-        open_model,
     )
+    from fewset.experiments.weights import load
 
     as_file = out is not None and out.suffix.lower() == ".onnx"
     if out is None and web is None:
@@ -83,7 +83,7 @@ def export(
     if is_model(source):
         if web is not None or encoder is not None:
             raise UserError(f"{source} is a model; --web and --encoder are for classifiers, leave them out")
-        exported: ClassifierExport | ModelExport = open_model(source)
+        exported: ClassifierExport | ModelExport = ModelExport(load(source))
     else:
         exported = classifier = open_classifier(source, encoder)
         check(files_of(classifier.encoder.id))

@@ -45,8 +45,8 @@ def serve(
 
     bench, queue = open_workbench(classifier, encoder, device)
     saved = work_file(classifier)
-    for file, age in earlier_work(saved):
-        echo(f"earlier work, saved {age} ago: continue with `fewset serve {file}`, or delete that file")
+    for file, when in earlier_work(saved):
+        echo(f"earlier work, saved at {when}: continue with `fewset serve {file}`, or delete that file")
 
     def ready(address: str) -> None:
         echo(f"fewset is at {address}")

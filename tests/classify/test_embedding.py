@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fewset import FewShotClassifier
-from fewset.classify.embedding import chosen_encoder, files_of, name_from_file, name_in_file
+from fewset.classify.embedding import chosen_encoder, name_from_file, name_in_file
 from tests.helpers.classifiers import fitted, new_photos
 from tests.helpers.command_line import fail, succeed
 from tests.helpers.encoders import write_onnx
@@ -72,14 +72,3 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert name_from_file(in_file, tmp_path) in (name, name.removeprefix("./"))
     for damaged in ("onnx:\0", "onnx:", "a/" * 9999, ""):
         assert name_from_file(damaged, tmp_path) == damaged
-
-
-def test_the_files_of_an_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    file, run = tmp_path / "net.onnx", tmp_path / "run"
-    run.mkdir()
-    for each in (file, run / "model.safetensors"):
-        each.write_text("numbers")
-    assert files_of("onnx:~/net.onnx") == [file, tmp_path / "net.onnx.json"]
-    assert files_of(str(run)) == [run / "model.safetensors"]
-    assert files_of("efficientnet-lite0") == files_of("auto") == files_of("onnx:absent.onnx") == []

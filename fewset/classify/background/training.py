@@ -77,19 +77,31 @@ def learn_background(background: Support, support: Support, head: str, seed: int
         validation_query=_QUERY,
         optimiser=OptimiserConfig(lr=_RATE, schedule="cosine"),
     )
+    rows = prepared(features, AdaptedHead.power).astype(np.float32)
     with TemporaryDirectory(prefix="fewset-") as directory:
-        rows = prepared(features, AdaptedHead.power).astype(np.float32)
-        table = _table(
-            Path(directory) / "background", rows, np.unique(labels[chosen], return_inverse=True)[1]
-        )
+        table = _table(Path(directory, "background"), rows, np.unique(labels[chosen], return_inverse=True)[1])
         on_set, classes = _trained(table, config, seed, uses_set=True)
         alone, _ = _trained(table, config, seed, uses_set=False)
         validated = table.rows(classes, "train")
-    comparison = _compared(
-        on_set, alone, head, features[validated], table.labels[validated], config, len(good), seed
+    way, count = config.validation_way, min(max(100, _COMPARED // config.validation_way), 600)
+    spec, index = TaskSpec(way, shot, _QUERY, count, seed), ClassIndex(table.labels[validated])
+
+    def score(one: ClassifierHead) -> Score:
+        ready = torch.from_numpy(prepared(features[validated], one.power))
+        return score_tasks(
+            lambda support, query: solved_episode(one, support).logits(query), ready, index, spec
+        )
+
+    plain, with_set, without_set = map(score, (find_classifier_head(head), on_set, alone))
+    set_adds = compare(with_set, without_set)
+    adapted = with_set if set_adds.mean > set_adds.ci95 else without_set
+    gain = compare(adapted, plain)
+    comparison = HeldOutComparison(
+        *(resolved_name(head), len(good), len(index.classes), way, shot, spec.tasks),
+        *(plain.mean, adapted.mean, gain.mean, gain.ci95, set_adds.mean, set_adds.ci95),
     )
-    adapted = on_set if comparison.uses_set else alone
-    return Background(comparison, adapted if comparison.kept else None)
+    used = on_set if comparison.uses_set else alone
+    return Background(comparison, used if comparison.kept else None)
 
 
 def _trained(
@@ -102,36 +114,6 @@ def _trained(
     with TemporaryDirectory(prefix="fewset-") as directory:
         fit(stage, TrainingFiles(Path(directory)))
     return model.finished(), stage.validated
-
-
-def _compared(
-    on_set: AdaptedHead,
-    on_sets_of_one: AdaptedHead,
-    head: str,
-    features: Float32[np.ndarray, "m D"],
-    labels: Int[np.ndarray, " m"],
-    config: TrainConfig,
-    classes: int,
-    seed: int,
-) -> HeldOutComparison:
-    way = config.validation_way
-    spec = TaskSpec(way, config.shot, config.validation_query, min(max(100, _COMPARED // way), 600), seed)
-    index = ClassIndex(labels)
-
-    def score(one: ClassifierHead) -> Score:
-        rows = torch.from_numpy(prepared(features, one.power))
-        return score_tasks(
-            lambda support, query: solved_episode(one, support).logits(query), rows, index, spec
-        )
-
-    alone, with_set, without_set = map(score, (find_classifier_head(head), on_set, on_sets_of_one))
-    set_adds = compare(with_set, without_set)
-    adapted = with_set if set_adds.mean > set_adds.ci95 else without_set
-    gain = compare(adapted, alone)
-    return HeldOutComparison(
-        *(resolved_name(head), classes, len(index.classes), way, config.shot, spec.tasks),
-        *(alone.mean, adapted.mean, gain.mean, gain.ci95, set_adds.mean, set_adds.ci95),
-    )
 
 
 def _table(path: Path, rows: Float32[np.ndarray, "m D"], labels: Int[np.ndarray, " m"]) -> FeatureTable:

@@ -90,16 +90,10 @@ def head_description(learned: Learned, encoder: Encoder, share: float | None) ->
         "head": {
             "name": learned.head,
             "power": linear.power,
-            "shift": _array(linear.shift),
-            "weight": _array(linear.weight),
-            "bias": _array(linear.bias),
+            **{name: _array(getattr(linear, name)) for name in ("shift", "weight", "bias")},
             "temperature": linear.temperature,
         },
-        "refit": {
-            "power": ridge.RidgeHead.power,
-            "strength": ridge.STRENGTH,
-            "scale": ridge.SCALE,
-        },
+        "refit": {"power": ridge.RidgeHead.power, "strength": ridge.STRENGTH, "scale": ridge.SCALE},
         "support": {
             "features": _array(support.features),
             "labels": support.labels.tolist(),
@@ -135,12 +129,8 @@ def summary(learned: Learned, encoder: Encoder, share: float | None) -> dict[str
 
 
 def _array(values: np.ndarray) -> dict[str, Any]:
-    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    return {
-        "dtype": values.dtype.name,
-        "shape": list(values.shape),
-        "data": b64encode(little.tobytes()).decode(),
-    }
+    data = b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode()
+    return {"dtype": values.dtype.name, "shape": list(values.shape), "data": data}
 
 
 def _file_name(path: str) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fewset.classify.export.tracing import traced
 from fewset.core.errors import UserError
 from fewset.models.heads import HEADS
-from fewset.models.method_info import MethodInfo, method_info
+from fewset.models.method_info import method_info
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 
@@ -79,15 +79,14 @@ class TaskGraphs(nn.Module):
         return torch.randint(256, shape, generator=torch.Generator().manual_seed(0)).to(torch.uint8)
 
 
-def _traceable(about: MethodInfo) -> bool:
-    return about.takes == "embeddings" and not about.no_onnx
-
-
 def _check_head(head: nn.Module) -> None:
     """Raise an error at once for a head that cannot be traced; tracing may take minutes to fail."""
     reason = method_info(head).no_onnx
     if reason:
-        others = ", ".join(name for name, kind in HEADS.items() if _traceable(method_info(kind)))
+        about = {name: method_info(kind) for name, kind in HEADS.items()}
+        others = ", ".join(
+            name for name, each in about.items() if each.takes == "embeddings" and not each.no_onnx
+        )
         raise UserError(
             f"the model's head cannot be exported: {reason}; export a classifier that is fitted with the "
             f"model as its encoder, or a model with another head: {others}"

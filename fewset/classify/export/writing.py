@@ -16,7 +16,7 @@ from fewset.classify.saving import is_classifier, load_classifier
 from fewset.core.errors import UserError
 from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import serialised
-from fewset.experiments.weights import load, released_models
+from fewset.experiments.weights import released_models
 from fewset.io.files import check_output, replacing_directory, write_bytes
 from fewset.models.task_model import TaskModel
 
@@ -120,11 +120,6 @@ def is_model(source: Path) -> bool:
     """Whether it is a run directory, a weights file or a released model; any other file is a classifier."""
     weights = source.suffix == ".safetensors" and not is_classifier(source)
     return source.is_dir() or weights or str(source) in released_models()
-
-
-def open_model(source: Path) -> ModelExport:
-    """A model, ready to be written."""
-    return ModelExport(load(source))
 
 
 def open_classifier(source: Path, encoder: str | None = None) -> ClassifierExport:

@@ -69,22 +69,15 @@ def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
     if isinstance(photos, str | PathLike):
         path = Path(fspath(photos))
         if path.suffix.lower() in SUFFIXES:
-            yield [_file(path)]
+            yield [_one(path, 0)]
             return
         with open_source(path) as source:
             yield [Photo(file, partial(source.read, file)) for file in _photo_files(source)]
     elif isinstance(photos, Image.Image):
         raise UserError("got one image, expected a sequence of them; put it into a list: [image]")
     else:
-        yield _listed(photos)
-
-
-class Origin(NamedTuple):
-    """How the photos of one path are read."""
-
-    read: Callable[[str], bytes]
-    archive: Path | None = None
-    """The zip file that they are in; None for files of their own."""
+        images = as_images(photos, "X") if getattr(photos, "ndim", 1) == 4 else photos
+        yield [_one(photo, number) for number, photo in enumerate(images)]
 
 
 @dataclass(frozen=True)
@@ -93,37 +86,36 @@ class Listing:
 
     names: list[str]
     """Paths; the path of a photo in a zip file continues inside it."""
-    origins: list[Origin]
+    archives: list[Source | None]
+    """The zip file that each photo is in; None for a file of its own."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def photos(self, first: int, last: int) -> Iterator[Photo]:
         """Those from index `first` to `last` (excluded)."""
-        for name, origin in zip(self.names[first:last], self.origins[first:last], strict=True):
-            yield Photo(name, partial(origin.read, name))
-
-    @property
-    def packed(self) -> str | None:
-        """The first photo that is inside a zip file, if there is one."""
-        pairs = zip(self.names, self.origins, strict=True)
-        return next((name for name, origin in pairs if origin.archive), None)
+        for name, archive in zip(self.names[first:last], self.archives[first:last], strict=True):
+            if archive is None:
+                yield Photo(name, partial(read_photo, name))
+            else:
+                yield Photo(name, partial(archive.read, name.removeprefix(f"{archive.path}/")))
 
     def state(self, number: int) -> State:
         """The `file_state` of a photo, or of the zip file that it is in."""
-        return file_state(self.origins[number].archive or self.names[number])
+        archive = self.archives[number]
+        return file_state(archive.path if archive else self.names[number])
 
 
 @contextmanager
 def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
     """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once."""
     with ExitStack() as stack:
-        found: dict[str, tuple[str, Origin]] = {}
+        found: dict[str, tuple[str, Source | None]] = {}
         for path in paths:
-            names, origin = _names(path, stack)
+            names, archive = _names(path, stack)
             for name in names:
-                found.setdefault(abspath(name), (name, origin))  # noqa: PTH100, one may have two spellings
-        yield Listing([name for name, _ in found.values()], [origin for _, origin in found.values()])
+                found.setdefault(abspath(name), (name, archive))  # noqa: PTH100, one may have two spellings
+        yield Listing([name for name, _ in found.values()], [archive for _, archive in found.values()])
 
 
 @contextmanager
@@ -143,23 +135,22 @@ def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo
     with open_source(path) as source:
         found = entries(source)
         warn_of_left_out(source)
-        splits = sorted({entry.split for entry in found if entry.split is not None})
-        if splits:
-            raise UserError(
-                f"{source.path} has the splits {', '.join(splits)}, expected a folder a class; take one of "
-                f"them: {source.path / splits[-1]}"
-            )
-        deep = [entry.file for entry in found if entry.group is not None]
-        if deep:
-            raise UserError(
-                f"{deep[0]} in {source.path} is two folders deep, expected a folder a class; move the "
-                "folders of the classes side by side"
-            )
         if not found:
             raise UserError(
                 f"there are no photos in {source.path}; expected a folder a class with files "
                 f"{', '.join(SUFFIXES)} in it"
             )
+        for entry in found:
+            if entry.split is not None:
+                raise UserError(
+                    f"{source.path} has splits, expected a folder a class; take one of them: "
+                    f"{source.path / entry.split}"
+                )
+            if entry.group is not None:
+                raise UserError(
+                    f"{entry.file} in {source.path} is two folders deep, expected a folder a class; move "
+                    "the folders of the classes side by side"
+                )
         photos = [Photo(entry.file, partial(source.read, entry.file)) for entry in found]
         yield photos, [entry.class_name for entry in found]
 
@@ -187,24 +178,23 @@ def file_state(path: str | Path) -> State:
     return found.st_size, found.st_mtime_ns
 
 
-def read_photo(path: str | Path) -> bytes:
+def read_photo(path: str | PathLike[str]) -> bytes:
     """The bytes of a file, unless it is too large for a photo."""
     return read_image_file(Path(path))
 
 
-def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Origin]:
-    """The photos at a path, and how they are read; a zip file stays open until `stack` ends."""
+def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Source | None]:
+    """The photos at a path, and the zip file that they are in, which stays open until `stack` ends."""
     if _is_table(path):
-        return (str(path.parent / name) for (name,) in _table(path, ("path",))), Origin(read_photo)
+        return (str(path.parent / name) for (name,) in _table(path, ("path",))), None
     if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return [str(path)], Origin(read_photo)
+        return [str(path)], None
     if not path.exists():
         raise UserError(f"{path} does not exist; expected a folder, a zip file, a CSV file or a photo")
     source = stack.enter_context(open_source(path))
     if path.is_dir():
-        return [str(path / file) for file in _photo_files(source)], Origin(read_photo)
-    names = [f"{path}/{file}" for file in _photo_files(source)]
-    return names, Origin(lambda name: source.read(name.removeprefix(f"{path}/")), path)
+        return [str(path / file) for file in _photo_files(source)], None
+    return [f"{path}/{file}" for file in _photo_files(source)], source
 
 
 def _photo_files(source: Source) -> list[str]:
@@ -232,15 +222,9 @@ def _table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> 
     return rows
 
 
-def _listed(photos: Iterable[Any]) -> list[Photo]:
-    if getattr(photos, "ndim", 1) == 4:
-        photos = as_images(photos, "X")
-    return [_one(photo, number) for number, photo in enumerate(photos)]
-
-
 def _one(photo: Any, number: int) -> Photo:
     if isinstance(photo, str | PathLike):
-        return _file(Path(fspath(photo)))
+        return Photo(str(Path(photo)), partial(read_photo, photo))
     name = f"photo {number}"
     if isinstance(photo, Image.Image):
         return Photo(getattr(photo, "filename", "") or name, lambda: photo)
@@ -250,7 +234,3 @@ def _one(photo: Any, number: int) -> Photo:
     raise UserError(
         f"{name} is {got}; expected a path, a Pillow image, or an array of pixels (uint8; height, width, 3)"
     )
-
-
-def _file(path: Path) -> Photo:
-    return Photo(str(path), partial(read_photo, path))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,15 @@ class Support:
 
     def take(self, chosen: Bool[np.ndarray, " n"]) -> "Support":
         """The chosen photos, and the classes that still have one."""
-        places = np.flatnonzero(chosen)
-        kept, labels = np.unique(self.labels[places], return_inverse=True)
+        kept, labels = np.unique(self.labels[chosen], return_inverse=True)
         return Support(
             self.classes[kept],
             labels,
-            self.features[places],
-            tuple(self.names[place] for place in places),
-            tuple(self.thumbnails[place] for place in places),
-            self.fingerprints[places],
-            tuple(self.groups[place] for place in places),
+            self.features[chosen],
+            tuple(compress(self.names, chosen)),
+            tuple(compress(self.thumbnails, chosen)),
+            self.fingerprints[chosen],
+            tuple(compress(self.groups, chosen)),
         )
 
     def joined(self, other: "Support") -> "Support":
@@ -83,17 +83,11 @@ def support_of_rows(
     features: Float32[np.ndarray, "n D"], labels: np.ndarray, groups: tuple[str, ...] | None = None
 ) -> Support:
     """Rows of features without photos; `labels` are those of the user."""
-    classes, numbers = np.unique(labels, return_inverse=True)
-    nothing = ("",) * len(labels)
-    return Support(
-        class_array(classes),
-        numbers,
-        features,
-        nothing,
-        (b"",) * len(labels),
-        np.zeros(len(labels), np.uint64),
-        nothing if groups is None else groups,
-    )
+    classes, indices = np.unique(labels, return_inverse=True)
+    nothing, fingerprints = ("",) * len(labels), np.zeros(len(labels), np.uint64)
+    thumbnails = (b"",) * len(labels)
+    classes = class_array(classes)
+    return Support(classes, indices, features, nothing, thumbnails, fingerprints, groups or nothing)
 
 
 def support_of_photos(rows: Sequence[PhotoRow], labels: np.ndarray) -> Support:

@@ -75,16 +75,8 @@ class Predictor:
         nearest, largest = learned.closeness.nearest(features), learned.closeness.largest(features)
         for row, likeliest, photo, cosine in zip(rows, best, nearest, largest, strict=True):
             label, probability = likeliest[0]
-            name = learned.support.names[photo]
-            yield Answer(
-                row.name,
-                rejected if cosine < limit else label,
-                probability,
-                likeliest,
-                float(cosine),
-                int(photo),
-                name,
-            )
+            label, reason = rejected if cosine < limit else label, learned.support.names[photo]
+            yield Answer(row.name, label, probability, likeliest, float(cosine), int(photo), reason)
 
 
 def top_classes(

@@ -113,10 +113,7 @@ class PartialAnswers:
 
     def answers(self) -> Iterator[tuple[State, Row]]:
         """All answers in the file, with the size and modification time of their photos."""
-        for _, line in self._lines():
-            if line is not None:
-                size, modified, row = line
-                yield (size, modified), row
+        return (((line[0], line[1]), line[2]) for _, line in self._lines() if line is not None)
 
     def _write(self, lines: Iterable[str]) -> None:
         with self.path.open("ab") as file:
@@ -133,8 +130,6 @@ class PartialAnswers:
                     os.truncate(self.path, start)
                     return
                 found = self._parsed(line)
-                if found is not None and not _is_answer(found):
-                    raise self._damaged()
                 yield start, found
                 start += len(line)
 
@@ -142,12 +137,11 @@ class PartialAnswers:
         try:
             found = parse_json(line.decode())
             json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")  # can be written again
+            if found is not None and not isinstance(found, str) and not _is_answer(found):
+                raise ValueError
         except ValueError:
-            raise self._damaged() from None
+            raise UserError(f"{self.path} is damaged; remove it to start over") from None
         return found
-
-    def _damaged(self) -> UserError:
-        return UserError(f"{self.path} is damaged; remove it to start over")
 
 
 def _is_answer(line: Any) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fewset.classify.photos.rows import PhotoRow, photo_rows
-from fewset.classify.photos.sources import Listing, Photo, check_no_photo, opened_paths, read_files
+from fewset.classify.photos.sources import Listing, check_no_photo, opened_paths, read_files
 from fewset.classify.predict import sort
 from fewset.classify.predict.answers import CHUNK, Predictor, Row, answer_row
 from fewset.classify.predict.files import PartialAnswers, write_csv, write_lines
@@ -55,14 +55,8 @@ class Outputs:
         """Check, before the work, that everything can be written after it; `read` lists other inputs."""
         partial = self.partial
         assert partial is not None
-        check_apart(
-            {
-                "--csv": self.csv,
-                "--json": self.json,
-                "the folder of photos": self.folder,
-                "the answers so far": partial,
-            }
-        )
+        named = {"--csv": self.csv, "--json": self.json, "the folder of photos": self.folder}
+        check_apart({**named, "the answers so far": partial})
         for path in filter(None, (self.csv, self.json, partial)):
             check_output(path, chain(read_files(paths), read))
             check_no_photo(path)
@@ -166,33 +160,26 @@ def _embedded_chunks(listing: Listing, encoder: Encoder, starts: Sequence[int]) 
     """The rows of the chunks that begin with these photos; every process gets all of them."""
     world = distributed.world_size()
     mine = starts[distributed.rank() :: world]
-    rows = photo_rows(_photos(listing, mine), encoder)
+    rows = photo_rows(chain.from_iterable(listing.photos(start, start + CHUNK) for start in mine), encoder)
     for turn in range(0, len(starts), world):
         number = turn + distributed.rank()
         count = min(CHUNK, len(listing) - starts[number]) if number < len(starts) else 0
-        for chunk in distributed.all_gather(list(islice(rows, count))):
-            if chunk:
-                yield chunk
-
-
-def _photos(listing: Listing, starts: Sequence[int]) -> Iterator[Photo]:
-    for start in starts:
-        yield from listing.photos(start, start + CHUNK)
+        yield from filter(None, distributed.all_gather(list(islice(rows, count))))
 
 
 def _finish(answers: PartialAnswers, top: int, outputs: Outputs) -> Summary:
     """Sort the photos, write the files, and remove the answers so far."""
-    places: list[str | None] | None = None
+    column, places = f"{outputs.verb}_to", []
     if outputs.folder is not None:
         place = sort.link if outputs.link else sort.move
         places = list(sort.sort_photos(answers.answers(), outputs.folder, place))
 
     def rows() -> Iterator[Row]:
         for number, (_, row) in enumerate(answers.answers()):
-            yield row if places is None else {**row, f"{outputs.verb}_to": places[number]}
+            yield {**row, column: places[number]} if places else row
 
     if outputs.csv is not None:
-        write_csv(outputs.csv, rows(), top, [] if places is None else [f"{outputs.verb}_to"])
+        write_csv(outputs.csv, rows(), top, [column] if places else [])
     if outputs.json is not None:
         write_lines(outputs.json, rows())
     summary = Summary()
@@ -206,11 +193,12 @@ def _check_sortable(listing: Listing, paths: Sequence[Path], outputs: Outputs) -
     """Photos inside a zip file cannot be sorted; those behind a link to another place are not moved."""
     if outputs.folder is None:
         return
-    if listing.packed is not None:
-        raise UserError(
-            f"{listing.packed} is inside a zip file and cannot be {outputs.verb}; unpack it, or write a list "
-            "with --csv"
-        )
+    for name, archive in zip(listing.names, listing.archives, strict=True):
+        if archive is not None:
+            raise UserError(
+                f"{name} is inside a zip file and cannot be {outputs.verb}; unpack it, or write a list with "
+                "--csv"
+            )
     if outputs.link:
         return
     within = [(folder, folder.resolve()) for folder in paths if folder.is_dir()]

@@ -1,6 +1,6 @@
 """Classes and their photos while a user sorts them: an immutable value; each step gives another."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +14,6 @@ from fewset.classify.photos.support import Support, support_of_photos
 from fewset.classify.trust.rejection import SHARE
 from fewset.core.errors import UserError
 
-MOST_CLASSES = 1000
 MOST_PHOTOS = 20_000
 
 
@@ -46,8 +45,6 @@ class Album:
         name = checked_class(name)
         if name in self.classes:
             raise UserError(f"there is a class {name!r} already; choose another name")
-        if len(self.classes) >= MOST_CLASSES:
-            raise UserError(f"there are {MOST_CLASSES} classes, and more are not possible here")
         return replace(self, classes=(*self.classes, name))
 
     def with_photos(self, label: str, photos: Iterable[AlbumPhoto]) -> "Album":
@@ -68,13 +65,8 @@ class Album:
             return self
         if new_name in self.classes:
             raise UserError(f"there is a class {new_name!r} already; move the photos to it instead")
-        return replace(
-            self,
-            classes=tuple(new_name if each == name else each for each in self.classes),
-            photos=tuple(
-                photo._replace(label=new_name) if photo.label == name else photo for photo in self.photos
-            ),
-        )
+        renamed = replace(self, classes=tuple(new_name if each == name else each for each in self.classes))
+        return renamed._relabelled(new_name, lambda photo: photo.label == name)
 
     def without_class(self, name: str) -> "Album":
         self._check_known(name)
@@ -87,12 +79,7 @@ class Album:
     def moved(self, numbers: Iterable[int], label: str) -> "Album":
         self._check_known(label)
         chosen = self._chosen(numbers)
-        return replace(
-            self,
-            photos=tuple(
-                photo._replace(label=label) if photo.number in chosen else photo for photo in self.photos
-            ),
-        )
+        return self._relabelled(label, lambda photo: photo.number in chosen)
 
     def without_photos(self, numbers: Iterable[int]) -> "Album":
         chosen = self._chosen(numbers)
@@ -108,6 +95,10 @@ class Album:
         labels = np.array([photo.label for photo in self.photos])
         return support_of_photos([photo.row for photo in self.photos], labels)
 
+    def _relabelled(self, label: str, chosen: Callable[[AlbumPhoto], bool]) -> "Album":
+        photos = (photo._replace(label=label) if chosen(photo) else photo for photo in self.photos)
+        return replace(self, photos=tuple(photos))
+
     def _check_known(self, name: str) -> None:
         if name not in self.classes:
             raise UserError(f"there is no class {name[:100]!r} here; it may have been renamed or removed")
@@ -122,17 +113,9 @@ class Album:
 
 def photo_rows_of(support: Support) -> list[PhotoRow]:
     """The photos that a classifier was made from."""
-    columns = (
-        support.names,
-        support.features,
-        support.thumbnails,
-        support.fingerprints.tolist(),
-        support.groups,
-    )
-    return [
-        PhotoRow(name, features, thumbnail, fingerprint, group=group)
-        for name, features, thumbnail, fingerprint, group in zip(*columns, strict=True)
-    ]
+    fingerprints, problems = support.fingerprints.tolist(), [""] * len(support)
+    columns = support.names, support.features, support.thumbnails, fingerprints, problems, support.groups
+    return list(map(PhotoRow, *columns))
 
 
 def checked_class(name: str) -> str:

@@ -41,33 +41,29 @@ def _export(moment: Moment) -> ClassifierExport:
     return ClassifierExport(learned, chosen_encoder(encoder, "cpu"), moment.album.share)
 
 
-def _write_classifier(moment: Moment, path: Path) -> None:
-    save_classifier(moment.ready(), moment.album.share, path)
-
-
 def _write_predictions(moment: Moment, path: Path) -> None:
     answers = moment.answers([photo.row for photo in moment.tried])
     write_csv(path, map(answer_row, answers), TOP)
 
 
-def _can_export() -> bool:
-    return imports("onnx", "onnxruntime")
-
-
 def _can_write_page() -> bool:
     with suppress(UserError):
-        return _can_export() and bool(find_runtime())
+        return imports("onnx", "onnxruntime") and bool(find_runtime())
     return False
 
 
 DOWNLOADS = {
-    "classifier": Download("Download classifier", "my.fewset", _write_classifier),
+    "classifier": Download(
+        "Download classifier",
+        "my.fewset",
+        lambda moment, path: save_classifier(moment.ready(), moment.album.share, path),
+    ),
     "predictions": Download("Download predictions (CSV)", "predictions.csv", _write_predictions),
     "onnx": Download(
         "Download ONNX",
         "my-onnx",
         lambda moment, path: _export(moment).write_folder(path, joined=True),
-        _can_export,
+        lambda: imports("onnx", "onnxruntime"),
     ),
     "web": Download(
         "Download web page",

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from queue import Empty, Queue
 from threading import Lock, Thread
 from typing import NamedTuple
@@ -37,7 +38,8 @@ class EmbeddingQueue:
 
     def __init__(self, encoder: Encoder, most: int = MOST_WAITING) -> None:
         self.encoder, self.most = encoder, most
-        self._waiting = 0
+        self.waiting = 0
+        """Photos that were submitted and have no row yet."""
         self._counting = Lock()
         self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
         self._decoded: Queue[_Decoded | None] = Queue(MOST_DECODED)
@@ -48,20 +50,15 @@ class EmbeddingQueue:
         for worker in self._workers:
             worker.start()
 
-    @property
-    def waiting(self) -> int:
-        """Photos that were submitted and have no row yet."""
-        return self._waiting
-
     def submit(self, photos: Sequence[Photo], thumbnails: bool = True) -> "list[Future[PhotoRow]]":
         """The rows to come, one a photo; what cannot be read is a row with its reason.
 
         Thumbnails and fingerprints are for photos that are kept.
         """
         with self._counting:
-            if self._waiting + len(photos) > self.most:
-                raise QueueFull(f"{self._waiting} photos are waiting, and no more than {self.most} may")
-            self._waiting += len(photos)
+            if self.waiting + len(photos) > self.most:
+                raise QueueFull(f"{self.waiting} photos are waiting, and no more than {self.most} may")
+            self.waiting += len(photos)
         rows: list[Future[PhotoRow]] = [Future() for _ in photos]
         for photo, row in zip(photos, rows, strict=True):
             self._pool.submit(self._read, photo, row, thumbnails)
@@ -77,7 +74,7 @@ class EmbeddingQueue:
     def _leave(self) -> None:
         """A photo waits no longer; called before its row is handed out, so that its owner may go on."""
         with self._counting:
-            self._waiting -= 1
+            self.waiting -= 1
 
     def _read(self, photo: Photo, result: "Future[PhotoRow]", thumbnails: bool) -> None:
         if not result.set_running_or_notify_cancel():
@@ -114,13 +111,9 @@ class EmbeddingQueue:
     def _more(self, count: int) -> list[_Decoded]:
         """The decoded photos that are waiting right now, at most `count`."""
         found: list[_Decoded] = []
-        while len(found) < count:
-            try:
-                decoded = self._decoded.get_nowait()
-            except Empty:
-                break
-            if decoded is None:
+        with suppress(Empty):
+            while len(found) < count and (decoded := self._decoded.get_nowait()):
+                found.append(decoded)
+            if len(found) < count:
                 self._decoded.put(None)  # the end, for the loop to see
-                break
-            found.append(decoded)
         return found

@@ -61,8 +61,7 @@ class Guard:
                 application.set_cookie(cookie_name(request), self.token, httponly=True)
             elif self.token:
                 check_token(request, self.token)
-            if int(request.headers.get("content-length", "0")) > MOST_BYTES:
-                raise _too_large()
+            _check_size(int(request.headers.get("content-length", "0")))
         except HTTPException as error:
             application = JSONResponse({"detail": error.detail}, error.status_code, error.headers)
         await application(scope, _bounded(receive), _with_headers(scope, send))
@@ -70,9 +69,11 @@ class Guard:
 
 def check_host(request: Request, own: str, allowed: Iterable[str] = ()) -> None:
     """Reject a Host that is not this server's. Its port may differ: the port may be forwarded."""
-    host = request.headers.get("host", "")
+    host, machine = request.headers.get("host", ""), gethostname().lower()
     name = _host_name(host)
-    known = own_names(own) | {_host_name(each) for each in allowed}
+    known = {"localhost", own.lower(), *map(_host_name, allowed)}
+    if not is_loopback(own):
+        known |= {machine, f"{machine}.local"}
     if name is None or not (name in known or _is_address(name, own)):
         raise _rejection(
             421,
@@ -115,8 +116,9 @@ def _rejection(status: int, reason: str) -> HTTPException:
     return HTTPException(status, reason, {"connection": "close"})
 
 
-def _too_large() -> HTTPException:
-    return _rejection(413, f"more than {MOST_BYTES} bytes at once; send fewer photos at a time")
+def _check_size(size: int) -> None:
+    if size > MOST_BYTES:
+        raise _rejection(413, f"more than {MOST_BYTES} bytes at once; send fewer photos at a time")
 
 
 def _bounded(receive: Receive) -> Receive:
@@ -127,8 +129,7 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        if received > MOST_BYTES:
-            raise _too_large()
+        _check_size(received)
         return message
 
     return receive_bounded
@@ -148,12 +149,6 @@ def _is_address(name: str, own: str) -> bool:
         return False
 
 
-def own_names(own: str) -> set[str | None]:
-    """The names of a server that listens there."""
-    machine = gethostname().lower()
-    return {"localhost", own.lower(), *(() if is_loopback(own) else (machine, f"{machine}.local"))}
-
-
 def is_loopback(host: str) -> bool:
     """Whether a server at this address can be reached from this machine only."""
     try:
@@ -164,8 +159,7 @@ def is_loopback(host: str) -> bool:
 
 def cookie_name(request: Request) -> str:
     """The name of the cookie with the token, one for each port: all ports of a host share their cookies."""
-    _, port = request.scope.get("server") or ("", None)
-    return f"fewset_token_{port}"
+    return f"fewset_token_{request.scope['server'][1]}"
 
 
 def _same(given: str, token: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, File, Form, Query, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse
+from fastapi.exceptions import HTTPException
 from pydantic import Field
 from starlette.datastructures import UploadFile as UploadedFile  # the class of the values
 
@@ -17,7 +17,7 @@ from fewset.classify.serve import payloads
 from fewset.classify.serve.album import checked_class, in_words
 from fewset.classify.serve.downloads import DOWNLOADS
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
-from fewset.classify.serve.workbench import TOP, Moment, Workbench
+from fewset.classify.serve.workbench import TOP, Workbench
 from fewset.core.errors import UserError
 from fewset.core.names import LONGEST, one_line
 
@@ -61,9 +61,6 @@ class Interface:
     def __init__(self, bench: Workbench, queue: EmbeddingQueue) -> None:
         self.bench, self.queue = bench, queue
         self.router = APIRouter(prefix="/api", responses=RESPONSES)
-        self._add_routes()
-
-    def _add_routes(self) -> None:
         get = partial(self.router.add_api_route, methods=["GET"])
         post = partial(self.router.add_api_route, methods=["POST"])
         get("/state", self.state, tags=["teach"])
@@ -85,7 +82,7 @@ class Interface:
 
     def state(self, patience: Patience = None) -> payloads.State:
         """The classes, their photos, and how far to trust the classifier that was learned from them."""
-        moment = self._moment(patience)
+        moment = self.bench.moment(patience)
         return payloads.State(
             revision=moment.revision,
             encoder=self.bench.stamp.id,
@@ -114,7 +111,7 @@ class Interface:
         rows = await self.embedded(uploaded(photos))
         added = self.bench.add(label, [row for row in rows if not row.problem], step)
         return payloads.Added(
-            photos=[payloads.photo_shown(photo) for photo in added],
+            photos=[payloads.PhotoShown(number=photo.number, name=photo.row.name) for photo in added],
             skipped=[payloads.Skipped(name=row.name, problem=row.problem) for row in rows if row.problem],
         )
 
@@ -132,7 +129,7 @@ class Interface:
         try:
             return Response(self.bench.thumbnail(number), media_type="image/jpeg")
         except UserError as error:
-            return JSONResponse({"detail": str(error)}, 404)
+            raise HTTPException(404, str(error)) from None
 
     def new_class(self, name: ClassName) -> None:
         """Make a class without photos."""
@@ -150,9 +147,9 @@ class Interface:
         """Set the allowed false-rejection rate; with null no photo is none of these."""
         self.bench.change("the setting of none of these", lambda album: album.with_share(share))
 
-    def undo(self) -> payloads.Undone:
+    def undo(self) -> dict[str, str]:
         """Take the last step back."""
-        return payloads.Undone(undone=self.bench.undo())
+        return {"undone": self.bench.undo()}
 
     async def classify(
         self,
@@ -166,15 +163,16 @@ class Interface:
 
     def _classified(self, rows: Sequence[PhotoRow], top: int, keep: bool) -> payloads.Answers:
         moment = self.bench.moment()
-        answers = moment.answers(rows, top)
         kept = iter(self.bench.try_out([row for row in rows if not row.problem]) if keep else ())
-        numbers = [next(kept).number if keep and not row.problem else None for row in rows]
-        shown = [payloads.answer_shown(moment, *pair) for pair in zip(answers, numbers, strict=True)]
+        shown = [
+            payloads.answer_shown(moment, answer, next(kept).number if keep and not answer.problem else None)
+            for answer in moment.answers(rows, top)
+        ]
         return payloads.Answers(revision=moment.revision, answers=shown)
 
     def tried(self, patience: Patience = None) -> payloads.Answers:
         """The photos that were kept, as they are classified now; without a label while it is learning."""
-        moment = self._moment(patience)
+        moment = self.bench.moment(patience)
         shown = [
             payloads.answer_shown(moment, answer, photo.number)
             for photo, answer in zip(moment.tried, moment.tried_answers(), strict=True)
@@ -196,15 +194,10 @@ class Interface:
     def download(self, name: str) -> Response:
         """The classifier or its predictions as a file."""
         if name not in DOWNLOADS:
-            return JSONResponse(
-                {"detail": f"there is no such download; expected one of {', '.join(DOWNLOADS)}"}, 404
-            )
+            raise HTTPException(404, f"there is no such download; expected one of {', '.join(DOWNLOADS)}")
         file, data = DOWNLOADS[name].packed(self.bench.moment())
         headers = {"content-disposition": f'attachment; filename="{file}"'}
         return Response(data, media_type="application/octet-stream", headers=headers)
-
-    def _moment(self, patience: float | None) -> Moment:
-        return self.bench.moment() if patience is None else self.bench.soon(patience)
 
     async def embedded(self, photos: Sequence[Photo], thumbnails: bool = True) -> list[PhotoRow]:
         """The rows of photos, at least one of which can be read; other requests go on meanwhile."""

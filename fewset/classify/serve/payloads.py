@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 from fewset.classify.heads import prepared, unit_rows
 from fewset.classify.labels import plain_label
 from fewset.classify.predict.answers import Answer
-from fewset.classify.serve.album import AlbumPhoto
 from fewset.classify.serve.workbench import Moment
 from fewset.evaluation.principal_plane import principal_plane
 
@@ -30,10 +29,6 @@ class Skipped(BaseModel):
 class Added(BaseModel):
     photos: list[PhotoShown]
     skipped: list[Skipped]
-
-
-class Undone(BaseModel):
-    undone: str
 
 
 class ClassShown(BaseModel):
@@ -165,12 +160,8 @@ def trust_shown(moment: Moment) -> TrustShown | None:
 def classes_shown(moment: Moment) -> list[ClassShown]:
     photos: dict[str, list[PhotoShown]] = {name: [] for name in moment.album.classes}
     for photo in moment.album.photos:
-        photos[photo.label].append(photo_shown(photo))
+        photos[photo.label].append(PhotoShown(number=photo.number, name=photo.row.name))
     return [ClassShown(name=name, photos=own) for name, own in photos.items()]
-
-
-def photo_shown(photo: AlbumPhoto) -> PhotoShown:
-    return PhotoShown(number=photo.number, name=photo.row.name)
 
 
 def answer_shown(moment: Moment, answer: Answer, number: int | None) -> AnswerShown:

@@ -7,13 +7,11 @@ import secrets
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event, Thread
-from types import TracebackType
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -63,19 +61,17 @@ def application(
     async def page() -> FileResponse:
         return FileResponse(PAGE / "index.html")
 
-    app.add_exception_handler(UserError, _user_error)
-    app.add_exception_handler(QueueFull, _queue_full)
+    @app.exception_handler(UserError)
+    async def user_error(_: Request, error: UserError) -> Response:
+        return JSONResponse({"detail": str(error)}, 400)
+
+    @app.exception_handler(QueueFull)
+    async def queue_full(_: Request, error: QueueFull) -> Response:
+        return JSONResponse({"detail": f"{error}; come again in a few seconds"}, 503, {"retry-after": "5"})
+
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _not_as_described)
     return Guard(app, host=host, token=token, allowed_hosts=allowed_hosts)
-
-
-async def _user_error(_: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 400)
-
-
-async def _queue_full(_: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": f"{error}; come again in a few seconds"}, 503, {"retry-after": "5"})
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -166,17 +162,10 @@ def work_file(opened: Path | None = None) -> Path:
 
 
 def earlier_work(but: Path) -> list[tuple[Path, str]]:
-    """The files of earlier work, the latest first, each with its age."""
+    """The files of earlier work, the latest first, each with the time at which it was saved."""
     files = [file for file in (home() / "serve").glob("work-*.fewset") if file.name != but.name]
-    times = {file: file.stat().st_mtime for file in files}
-    return [(file, _age(time.time() - times[file])) for file in sorted(files, key=times.get, reverse=True)]  # type: ignore[arg-type]
-
-
-def _age(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{int(seconds / length)} {unit}"
-    return f"{int(seconds)} seconds"
+    times = sorted(((file.stat().st_mtime, file) for file in files), reverse=True)
+    return [(file, f"{datetime.fromtimestamp(time):%Y-%m-%d %H:%M}") for time, file in times]
 
 
 class Autosave:
@@ -202,7 +191,7 @@ class Autosave:
     def _watch(self) -> None:
         while not self._done.wait(SAVE_SECONDS):
             try:
-                self.save(self.bench.soon(patience=0))  # a large set is saved when it is learned
+                self.save(self.bench.moment(patience=0))  # a large set is saved when it is learned
             except (OSError, UserError):
                 continue  # a full disk may have room again; the last try, at the end, raises the error
 
@@ -210,9 +199,7 @@ class Autosave:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
         self.save(self.bench.moment())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Moment:
     learning: bool = False
     """Whether `learned` is still to come."""
 
-    def answers(self, rows: Sequence[PhotoRow], top: int = TOP) -> list[Answer]:
+    def answers(self, rows: Iterable[PhotoRow], top: int = TOP) -> list[Answer]:
         """The classifier's answers for photos."""
         return list(Predictor(self.ready(), top, self.album.share).answers(rows))
 
@@ -86,11 +86,6 @@ class Workbench:
         if learned is not None:
             self.open(learned, share, "")
             self._steps.clear()
-
-    @property
-    def revision(self) -> int:
-        """Increases with every change of what the page shows."""
-        return self._revision
 
     def change(self, what: str, changed: Callable[[Album], Album], step: str = "") -> None:
         """Take a step that can be undone; `what` describes it in a few words. No step if nothing changes.
@@ -142,9 +137,8 @@ class Workbench:
         """Keep photos that are classified again after every change."""
         photos = self._numbered(rows)
         with self._changing:
-            self._tried.update({photo.number: photo for photo in photos})
-            for number in list(islice(self._tried, max(0, len(self._tried) - MOST_TRIED))):
-                del self._tried[number]
+            tried = [*self._tried.items(), *((photo.number, photo) for photo in photos)]
+            self._tried = dict(tried[-MOST_TRIED:])
             self._revision += 1
         return photos
 
@@ -165,20 +159,17 @@ class Workbench:
         """The small JPEG of any photo that is here."""
         return (self._album.by_number.get(number) or self._tried_photo(number)).row.thumbnail
 
-    def moment(self) -> Moment:
-        """Everything as it is now; waits until the last change is learned."""
-        revision = self._revision
+    def moment(self, patience: float | None = None) -> Moment:
+        """Everything as it is now; waits until the last change is learned, but not longer than `patience`."""
         moment = self._snapshot()
-        while moment.learning or moment.revision < revision:
+        revision = moment.revision
+        while patience is None and (moment.learning or moment.revision < revision):
             moment = self._start_learning().result()
-        return moment
-
-    def soon(self, patience: float) -> Moment:
-        """Everything as it is now, after `patience` seconds at most: learning may still go on."""
-        if self._snapshot().learning:
+        if moment.learning:
             with suppress(TimeoutError):
                 self._start_learning().result(patience)
-        return self._snapshot()
+            moment = self._snapshot()
+        return moment
 
     def _start_learning(self) -> "Future[Moment]":
         with self._changing:
@@ -226,9 +217,6 @@ def open_workbench(
 
     The encoder of a file is found by the name that it has there, unless another place is given.
     """
-    if path is None:
-        found = chosen_encoder(encoder or "auto", device)
-        return Workbench(EncoderStamp(found.id, found.digest)), EmbeddingQueue(found)
-    learned, share = load_classifier(path)
-    found = encoder_of(learned, encoder, device)
+    learned, share = (None, SHARE) if path is None else load_classifier(path)
+    found = encoder_of(learned, encoder, device) if learned else chosen_encoder(encoder or "auto", device)
     return Workbench(EncoderStamp(found.id, found.digest), learned, share), EmbeddingQueue(found)

@@ -72,25 +72,22 @@ class Trust:
         return left_out_interval(self.right, self.tested, self.groups, self.left) if self.tested else None
 
     @property
-    def method(self) -> str:
-        """How the photos were tested."""
-        return "leave-one-out" if self.groups is None else "leave-one-group-out"
+    def unit(self) -> str:
+        """What is left out, a few at a time."""
+        return "photos" if self.groups is None else "groups"
 
     @property
     def in_words(self) -> str:
         """The interval as a sentence, or why there is none."""
+        method, groups = "leave-one-out", ""
+        if self.groups is not None:
+            method, groups = "leave-one-group-out", f" of {self.groups} groups"
         if self.interval is None:
-            unit = "photos" if self.groups is None else "groups"
-            return (
-                f"Expected accuracy on new photos: unknown; {self.method} needs {LEAST_SHOTS} different "
-                f"{unit} of a class or more"
-            )
-        low, high = (round(100 * bound) for bound in self.interval)
-        groups = "" if self.groups is None else f" of {self.groups} groups"
-        return (
-            f"Expected accuracy on new photos: {low} to {high} % (95 % interval, {self.method} on "
-            f"{self.tested:,} photos{groups})"
-        )
+            found = f"unknown; {method} needs {LEAST_SHOTS} different {self.unit} of a class or more"
+        else:
+            low, high = (round(100 * bound) for bound in self.interval)
+            found = f"{low} to {high} % (95 % interval, {method} on {self.tested:,} photos{groups})"
+        return f"Expected accuracy on new photos: {found}"
 
 
 def examine(head: ClassifierHead, support: Support) -> Trust:
@@ -122,9 +119,7 @@ def examine(head: ClassifierHead, support: Support) -> Trust:
         temperature=temperature,
         closeness=tuple(alone[~np.isnan(alone)].tolist()),
         groups=groups,
-        left=float(1 - (1 / np.minimum(different, MOST_FITS))[labels[tested]].mean())
-        if tested.any()
-        else 1.0,
+        left=float(1 - (1 / np.minimum(different, MOST_FITS)[labels[tested]]).mean()) if any(tested) else 1.0,
     )
 
 
@@ -151,11 +146,9 @@ def _suspects(
     probabilities: Float[np.ndarray, "n N"],
     testable: Bool[np.ndarray, " n"],
 ) -> tuple[Suspect, ...]:
-    answers = probabilities.argmax(axis=1)
-    found = np.flatnonzero(testable & (answers != labels) & (probabilities.max(axis=1) >= SUSPECT))
-    suspects = (
-        Suspect(int(photo), int(answers[photo]), float(probabilities[photo].max())) for photo in found
-    )
+    answers, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    found = np.flatnonzero(testable & (answers != labels) & (sure >= SUSPECT))
+    suspects = (Suspect(int(photo), int(answers[photo]), float(sure[photo])) for photo in found)
     return tuple(sorted(suspects, key=lambda suspect: -suspect.probability))
 
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from fewset.classify.heads import CLASSIFIER_HEADS, ClassifierHead, find_classifier_head
-from fewset.core.errors import UserError
 from fewset.models.regression import episode_membership, membership
 from tests.helpers.classifier_tasks import DIM, SHOTS, answers, prepare, solve, task
 
@@ -88,8 +87,3 @@ def test_an_episode_is_a_task_in_class_major_order() -> None:
     assert members.shape == (2, 15, 3)
     assert members.sum(dim=1).tolist() == [[5, 5, 5], [5, 5, 4]]
     assert not members[1, 13].any()
-
-
-def test_an_unknown_head_is_named() -> None:
-    with pytest.raises(UserError, match=r"unknown classifier head 'rigde'\. Did you mean 'ridge'"):
-        find_classifier_head("rigde")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fewset.classify.predict.answers import Answer, answer_row, unreadable
+from fewset.classify.predict.answers import Answer, answer_row
 from fewset.classify.predict.files import write_csv
 
 
@@ -19,9 +19,3 @@ def test_no_name_is_a_formula(name: str, tmp_path: Path) -> None:
     for column in ("file", "class", "nearest", "class_1", "note"):
         assert row[column].startswith(f"'{name}"), column
     assert (row["class_2"], row["probability"], row["closeness"]) == ("cat", "0.75", "-0.5")
-
-
-def test_what_there_is_none_of_is_an_empty_cell(tmp_path: Path) -> None:
-    answer = unreadable("a.jpg", "not an image")
-    write_csv(tmp_path / "a.csv", [answer_row(answer)], top=1)
-    assert (tmp_path / "a.csv").read_text().splitlines()[1] == "a.jpg,,,,,not an image,,"

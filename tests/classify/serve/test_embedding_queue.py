@@ -95,21 +95,6 @@ def test_more_than_it_takes_is_refused_and_taken_later() -> None:
     queue.close()
 
 
-def test_what_cannot_be_read_is_a_row_with_its_reason() -> None:
-    def broken() -> bytes:
-        raise OSError("the disk is gone")
-
-    queue = EmbeddingQueue(TinyEncoder())
-    bad, worse, good = (
-        row.result(30)
-        for row in queue.submit([Photo("a", lambda: b"no image"), Photo("b", broken), given(0)])
-    )
-    queue.close()
-    assert "known format" in bad.problem
-    assert worse.problem == "the disk is gone"
-    assert not good.problem
-
-
 def test_an_encoder_that_fails_does_not_end_the_queue() -> None:
     class Failing(TinyEncoder):
         fails = True

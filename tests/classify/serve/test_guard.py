@@ -1,42 +1,22 @@
-"""Hostile clients: another host, other sites, no token, too much, too slow, bombs. Clear answers, no harm."""
+"""Hostile clients: another host, other sites, no token, odd content. Clear answers, no harm."""
 
-import io
-import struct
 import tempfile
-import zlib
 from pathlib import Path
 from socket import gethostname
 
 import pytest
-from PIL import Image
 
-from tests.helpers.web import client, files, teach
+from tests.helpers.web import client, files, png, teach
+
+OWN = ("localhost", "127.0.0.1:9", "[::1]:8300", "LOCALHOST:8300")
+OTHERS = ("evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "192.168.1.5")
+MALFORMED = ("", "a@localhost", "[::1", "x:y:z")
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:8300", "127.0.0.1:9", "[::1]:8300", "LOCALHOST"])
-def test_own_names_are_answered(host: str) -> None:
+@pytest.mark.parametrize("host", [*OWN, *OTHERS, *MALFORMED])
+def test_only_own_names_are_answered(host: str) -> None:
     with client() as opened:
-        assert opened.get("/api/state", headers={"host": host}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "localhost.evil.example",
-        "127.0.0.1.nip.io",
-        "192.168.1.5",
-        "",
-        "a@localhost",
-        "[::1",
-        "x:y:z",
-    ],
-)
-def test_another_host_is_refused(host: str) -> None:
-    with client() as opened:
-        answer = opened.get("/", headers={"host": host})
-        assert answer.status_code == 421
-        assert "not this server's" in answer.json()["detail"]
+        assert opened.get("/", headers={"host": host}).status_code == (200 if host in OWN else 421)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +34,9 @@ def test_another_host_is_refused(host: str) -> None:
 def test_other_sites_change_nothing(headers: dict[str, str]) -> None:
     with client() as opened:
         teach(opened, 1)
-        for address, given in (
-            ("/api/undo", {}),
-            ("/api/photos", {"data": {"label": "x"}, "files": files("grass", 1)}),
-        ):
-            answer = opened.post(address, headers=headers, **given)
-            assert answer.status_code == 403
+        assert opened.post("/api/undo", headers=headers).status_code == 403
+        given = {"data": {"label": "x"}, "files": files("grass", 1)}
+        assert opened.post("/api/photos", headers=headers, **given).status_code == 403
         assert len(opened.get("/api/state").json()["classes"]) == 3
 
 
@@ -131,27 +108,6 @@ def test_an_upload_that_finds_no_room_on_the_disk_says_so(
         assert str(tmp_path / "gone") in answer.json()["detail"]
 
 
-def bomb(width: int, height: int) -> bytes:
-    """A PNG file of a few bytes that says that it has so many pixels."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    pixels = zlib.compress(bytes(10_000_000))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
-
-
-@pytest.mark.parametrize("size", [(60_000, 60_000), (12_000, 9_000), (2**31 - 1, 1)])
-def test_bombs_are_not_decoded(size: tuple[int, int]) -> None:
-    with client() as opened:
-        teach(opened, 1)
-        for address, data in (("/api/photos", {"label": "grass"}), ("/api/classify", {})):
-            answer = opened.post(address, data=data, files=[("photos", ("b.png", bomb(*size)))])
-            assert answer.status_code == 400
-            assert "bomb" in answer.json()["detail"] or "exceeds limit" in answer.json()["detail"]
-
-
 SCRIPT = "<script>document.title='owned'</script>"
 
 
@@ -159,14 +115,7 @@ def test_names_go_nowhere_but_into_json(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     with client() as opened:
         teach(opened, 1)
-        for label in (
-            SCRIPT,
-            "../../../tmp/owned",
-            "/etc/passwd",
-            "a\\..\\b",
-            "${jndi:ldap://x}",
-            "%2e%2e%2f",
-        ):
+        for label in (SCRIPT, "../../../tmp/owned", "/etc/passwd", "a\\..\\b", "%2e%2e%2f"):
             given = [("photos", (f"{label}.png", files("grass", 5)[0][1][1]))]
             answer = opened.post("/api/photos", data={"label": label}, files=given)
             assert answer.status_code == 200
@@ -180,16 +129,12 @@ def test_names_go_nowhere_but_into_json(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_no_form_and_no_json_is_refused() -> None:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(buffer, "PNG")
     with client() as opened:
         broken = {"content-type": "multipart/form-data; boundary=x"}
         assert opened.post("/api/photos", headers=broken, content=b"--x\r\nnothing").status_code in (400, 422)
-        assert opened.post("/api/photos", content=buffer.getvalue()).status_code == 422
-        assert opened.post("/api/photos", data={"label": "a"}, files=[("photos", ("", b""))]).status_code in (
-            400,
-            422,
-        )
+        assert opened.post("/api/photos", content=png("grass", 0)).status_code == 422
+        nothing = [("photos", ("", b""))]
+        assert opened.post("/api/photos", data={"label": "a"}, files=nothing).status_code in (400, 422)
         assert opened.post("/api/classes", content=b"{" * 5000).status_code == 422
         assert opened.post("/api/photos/move", json={"photos": [-1], "label": "a"}).status_code == 422
         assert opened.post("/api/photos/move", json={"photos": [2**60], "label": "a"}).status_code == 422

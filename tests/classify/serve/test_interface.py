@@ -1,6 +1,5 @@
 """Every route of the HTTP interface, and that it says what Python says."""
 
-import io
 import json
 from pathlib import Path
 from threading import Event
@@ -11,12 +10,11 @@ import pytest
 from fewset import FewShotClassifier
 from fewset.classify.serve import workbench
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
-from fewset.classify.serve.interface import shown_name
 from fewset.classify.serve.workbench import open_workbench
-from fewset.core.errors import UserError
+from fewset.data.images.decoding import encode
 from fewset.encoders import register_encoder
 from tests.helpers.command_line import succeed
-from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
+from tests.helpers.photos import CLASSES, TinyEncoder, photo
 from tests.helpers.web import TINY, client, files, teach
 
 
@@ -68,9 +66,7 @@ def test_it_answers_as_python_does() -> None:
             assert answer["label"] == expected.top[0][0]
             assert answer["none_of_these"] == (expected.label != expected.top[0][0])
             assert answer["probability"] == pytest.approx(expected.probability, abs=1e-12)
-            assert answer["top"] == [
-                [label, pytest.approx(share, abs=1e-12)] for label, share in expected.top
-            ]
+            assert answer["top"] == [[label, pytest.approx(share)] for label, share in expected.top]
             assert answer["reason"]["label"] == str(
                 classifier.classes_[classifier.learned_.support.labels[expected.nearest]]
             )
@@ -79,13 +75,9 @@ def test_it_answers_as_python_does() -> None:
 
 
 def test_a_photo_unlike_all_is_none_of_these_unless_that_is_switched_off() -> None:
-    buffer = io.BytesIO()
     stripes = np.zeros((64, 64, 3), dtype=np.uint8)
     stripes[:, ::16] = 255
-    from PIL import Image
-
-    Image.fromarray(stripes).save(buffer, "PNG")
-    given = [("photos", ("stripes.png", buffer.getvalue()))]
+    given = [("photos", ("stripes.png", encode(stripes, "PNG")))]
     with client() as opened:
         teach(opened)
         assert opened.get("/api/state").json()["can_reject"]
@@ -114,6 +106,7 @@ def test_photos_that_are_kept_are_classified_again_and_can_be_taught() -> None:
         opened.post("/api/tried/forget", json={"photos": [number]})
         assert opened.get("/api/tried").json()["answers"] == []
         assert opened.get(f"/api/photos/{number}/thumbnail").status_code == 404
+        assert opened.post("/api/tried/teach", json={"photos": [number], "label": "lawn"}).status_code == 400
 
 
 def test_classes_are_made_renamed_and_removed_and_it_is_undone() -> None:
@@ -176,18 +169,6 @@ def test_the_file_gives_the_same_answers(tmp_path: Path) -> None:
         assert opened.post("/api/classify", files=files("grass", 70)).json()["answers"] == shown
 
 
-def test_a_file_of_features_or_of_another_encoder_is_refused(tmp_path: Path) -> None:
-    register_encoder("tiny")(lambda device: TinyEncoder())  # noqa: ARG005
-    rows = np.random.default_rng(0).random((6, 5)).astype(np.float32)
-    FewShotClassifier().fit(rows, list("aabbcc")).save(tmp_path / "rows.fewset")
-    with pytest.raises(UserError, match="cannot read photos"):
-        open_workbench(tmp_path / "rows.fewset", "tiny")
-    photos = write_photos(tmp_path / "photos", 2)
-    FewShotClassifier(TinyEncoder(digest="d2" * 32)).fit(photos).save(tmp_path / "other.fewset")
-    with pytest.raises(UserError, match="was made with"):
-        open_workbench(tmp_path / "other.fewset")
-
-
 def test_a_full_queue_asks_to_come_again() -> None:
     with client(EmbeddingQueue(TINY, most=2)) as opened:
         answer = opened.post("/api/photos", data={"label": "grass"}, files=files("grass", 0, 1, 2))
@@ -198,36 +179,12 @@ def test_a_full_queue_asks_to_come_again() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("../../etc/passwd", "passwd"),
-        ("C:\\photos\\cat.jpg", "cat.jpg"),
-        ("a\r\nb\x00.png", "a??b?.png"),
-        ("", "photo"),
-        ("x" * 500, "x" * 200),
-    ],
-)
-def test_names_of_files_are_shown_on_one_line(name: str, shown: str) -> None:
-    assert shown_name(name) == shown
-
-
 def test_the_page_and_its_files_are_there_and_nothing_else() -> None:
     with client() as opened:
-        for address, kind in (
-            ("/", "text/html"),
-            ("/static/page.js", "text/javascript"),
-            ("/static/page.css", "text/css"),
-        ):
+        for address, kind in {"/": "text/html", "/static/page.js": "text/javascript"}.items():
             answer = opened.get(address)
-            assert answer.status_code == 200
-            assert answer.headers["content-type"].startswith(kind)
-        for address in (
-            "/static/../server.py",
-            "/static/..%2fserver.py",
-            "/static/%2e%2e/guard.py",
-            "/etc/passwd",
-        ):
+            assert (answer.status_code, answer.headers["content-type"].split(";")[0]) == (200, kind)
+        for address in ("/static/../server.py", "/static/..%2fserver.py", "/static/%2e%2e/guard.py"):
             assert opened.get(address).status_code == 404
         paths = opened.get("/openapi.json").json()["paths"]
     assert {"/api/classify", "/api/photos"} <= set(paths)

@@ -44,7 +44,7 @@ def test_photos_are_dragged(page: Any, fruit: Path) -> None:
 
 
 def test_what_it_knows_is_shown(page: Any, fruit: Path, tmp_path: Path) -> None:
-    """The interval, the weakest class, confusions, suspects, the picture with both kinds of prototypes."""
+    """The interval, the weakest class, confusions, the picture with both kinds of prototypes."""
     teach(page, fruit)
     add_class(page, "red fruit")
     for seed in range(3):  # a class that is another one
@@ -54,8 +54,7 @@ def test_what_it_knows_is_shown(page: Any, fruit: Path, tmp_path: Path) -> None:
     trust = page.locator("#trust-body")
     assert "on 18 photos" in trust.locator(".headline").inner_text()
     assert trust.get_by_role("heading", name="Taken for another").count() == 1
-    assert "red fruit taken for apple" in trust.inner_text()
-    assert trust.get_by_role("heading", name="Suspicious photos").count() == 1
+    assert " taken for " in trust.inner_text()  # of which class depends on the order of the uploads
     weakest = trust.locator(".advice strong").inner_text()
     card = page.get_by_role("region", name=f"Class {weakest}", exact=True)
     assert card.get_by_text("Another photo of this class would help most.").is_visible()
@@ -102,6 +101,29 @@ def test_photos_are_shown_while_it_is_learning(page: Any, fruit: Path, tmp_path:
     page.get_by_text("leave-one-out on 16 photos").wait_for()
     expect(page.locator("#working.shown")).to_have_count(0, timeout=WAIT)
     expect(page.locator("#learning")).to_be_hidden(timeout=WAIT)
+
+
+def test_a_server_that_stays_busy_is_reported(page: Any) -> None:
+    """The page asks again for a while, and then says what the server said."""
+    page.expected.append(
+        "error: Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
+    )
+    asked = []
+
+    def busy(route: Any) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=503, json={"detail": "2000 photos are waiting"})
+
+    page.route("**/api/classes", busy)
+    page.clock.install()
+    page.get_by_label("New class").fill("apple")
+    page.get_by_role("button", name="Add class").click()
+    for _ in range(100):
+        page.clock.run_for(2000)
+        if page.locator("#problem").is_visible():
+            break
+    assert "2000 photos are waiting" in page.get_by_role("alert").inner_text()
+    assert 10 <= len(asked) <= 50
 
 
 def test_axe_finds_nothing_in_any_state(page: Any, fruit: Path, tmp_path: Path) -> None:

@@ -57,10 +57,3 @@ def test_prototypes_are_class_means_before_and_weights_after(head: str) -> None:
         np.testing.assert_allclose(places.prototypes[number].after, (weight - middle) @ plane, atol=1e-5)
     moved = max(np.abs(np.subtract(each.after, each.before)).max() for each in places.prototypes)
     assert moved < 1e-9 if head == "centroid" else moved > 1e-3
-
-
-def test_few_and_equal_photos_have_a_picture_too() -> None:
-    for features in (np.eye(2, 5), np.ones((2, 5))):
-        places = projection(moment("auto", features, ["a", "b"]))
-        assert np.isfinite([each.place for each in places.photos]).all()
-        assert np.isfinite([(each.before, each.after) for each in places.prototypes]).all()

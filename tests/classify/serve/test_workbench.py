@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from time import monotonic
 from typing import Any
 
@@ -13,10 +11,9 @@ import pytest
 
 from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import opened_photos
-from fewset.classify.saving import save_classifier
 from fewset.classify.serve import workbench
 from fewset.classify.serve.album import Album, AlbumPhoto
-from fewset.classify.serve.workbench import Workbench, open_workbench
+from fewset.classify.serve.workbench import Workbench
 from fewset.classify.trust.rejection import SHARE
 from fewset.core.errors import UserError
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
@@ -134,24 +131,6 @@ def test_it_learns_again_when_photos_change_and_only_then(monkeypatch: pytest.Mo
     assert len(learned) == 2
 
 
-def test_a_photo_that_was_tried_is_taught_and_taken_back() -> None:
-    bench = filled(2)
-    (tried,) = bench.try_out(rows("grass", 9))
-    bench.teach([tried.number], "brick")
-    bench.teach([tried.number], "grass")
-    assert sizes(bench) == {"blue sky": 2, "grass": 3, "brick": 2}
-    assert bench.thumbnail(tried.number) == tried.row.thumbnail
-    bench.undo()
-    bench.undo()
-    assert sizes(bench)["grass"] == 2
-    bench.forget([tried.number])
-    assert bench.moment().tried == ()
-    with pytest.raises(UserError, match="no photo"):
-        bench.teach([tried.number], "grass")
-    with pytest.raises(UserError, match="no photo"):
-        bench.thumbnail(tried.number)
-
-
 def test_a_classifier_answers_as_its_file_until_photos_change() -> None:
     learned = filled().moment().learned
     assert learned is not None
@@ -166,32 +145,6 @@ def test_a_classifier_answers_as_its_file_until_photos_change() -> None:
     changed = bench.moment().learned
     assert changed is not None
     assert changed.support is not learned.support
-
-
-def test_threads_lose_no_photo() -> None:
-    bench = Workbench(STAMP)
-    given = rows("grass", *range(20))
-
-    def add(label: str) -> None:
-        for row in given:
-            bench.add(label, [row])
-            bench.moment()
-
-    threads = [Thread(target=add, args=(label,)) for label in ("one", "two", "three")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sizes(bench) == {"one": 20, "two": 20, "three": 20}
-    numbers = [photo.number for photo in bench.moment().album.photos]
-    assert sorted(numbers) == list(range(60))
-
-
-def test_a_classifier_whose_head_is_unknown_is_refused_at_the_start(tmp_path: Path) -> None:
-    learned = replace(filled().moment().ready(), head="mine")
-    save_classifier(learned, None, tmp_path / "mine.fewset")
-    with pytest.raises(UserError, match="unknown classifier head 'mine'"):
-        open_workbench(tmp_path / "mine.fewset")
 
 
 def test_many_changes_are_learned_once_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,13 +162,13 @@ def test_many_changes_are_learned_once_and_nobody_waits(monkeypatch: pytest.Monk
     started = monotonic()
     for seed in range(5):
         bench.add("grass", rows("grass", 10 + seed))
-        moment = bench.soon(patience=0.01)
+        moment = bench.moment(patience=0.01)
         assert moment.learning
         assert moment.learned is None
         assert len(moment.album.photos) == 7 + seed
     assert monotonic() - started < 5
     go_on.set()
-    while (moment := bench.soon(patience=10)).learning:
+    while (moment := bench.moment(patience=10)).learning:
         pass
     assert len(learned) <= 2
     assert moment.ready().trust == real("auto", moment.album.support(), STAMP, None).trust
@@ -232,14 +185,14 @@ def test_a_failure_in_the_background_is_reported_once_and_learning_starts_again(
 
     monkeypatch.setattr(workbench, "learn", fail)
     bench = filled(1)
-    assert bench.soon(patience=0).learning
+    assert bench.moment(patience=0).learning
     failed.set()
     with pytest.raises(UserError, match="cannot learn"):
-        bench.soon(patience=10)
+        bench.moment(patience=10)
     monkeypatch.setattr(workbench, "learn", real)
     with suppress(UserError):  # where the failure came before the one who waited for it
-        bench.soon(patience=10)
-    assert bench.soon(patience=10).learned is not None
+        bench.moment(patience=10)
+    assert bench.moment(patience=10).learned is not None
 
 
 def test_turning_rejection_on_again_sets_the_share_of_before() -> None:

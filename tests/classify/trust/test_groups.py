@@ -15,7 +15,7 @@ from fewset.classify.trust.calibration import left_out_interval
 from fewset.classify.trust.copies import numbered_groups
 from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
-from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
+from tests.helpers.photos import CLASSES, TinyEncoder, write_photos
 
 SHOTS = (8, 6, 7)
 
@@ -129,22 +129,16 @@ def test_adding_removing_and_saving_keep_the_groups(tmp_path: Path) -> None:
 
 def test_photos_and_a_folder_have_groups_and_the_page_keeps_them(tmp_path: Path) -> None:
     folder = write_photos(tmp_path / "photos", shots=6)
-    groups = [f"{label} {number // 2}" for label in CLASSES for number in range(6)]
+    groups = [f"{label} {number // 2}" for label in sorted(CLASSES) for number in range(6)]
     (folder / "brick" / "3.png").write_bytes(b"broken")
     classifier = FewShotClassifier(TinyEncoder())
     with pytest.warns(UserWarning, match=r"3\.png was left out"):
-        classifier.fit(folder, groups=sorted(groups))  # photos of a folder are sorted by path
-    read = classifier.learned_.support
-    assert read.groups == tuple(
-        group for group, name in zip(sorted(groups), range(18), strict=True) if name != 9
-    )
-    photos = [photo(label, number) for label in CLASSES for number in range(6)]
-    labels = [label for label in CLASSES for _ in range(6)]
-    classifier.fit(photos, labels, groups)
+        classifier.fit(folder, groups=groups)  # photos of a folder are sorted by path
+    kept = tuple(group for number, group in enumerate(groups) if number != 9)
+    assert classifier.learned_.support.groups == kept
     assert classifier.trust_.groups == 9
-    album = Workbench(classifier.learned_.encoder, classifier.learned_, None).moment().album
-    kept = album.support()
-    assert kept is not None
-    assert kept.groups == tuple(groups)
+    support = Workbench(classifier.learned_.encoder, classifier.learned_, None).moment().album.support()
+    assert support is not None
+    assert support.groups == kept
     with pytest.raises(UserError, match="18 photos and 2 groups"):
-        classifier.fit(photos, labels, ["a", "b"])
+        classifier.fit(folder, groups=["a", "b"])
