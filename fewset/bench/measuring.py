@@ -97,16 +97,12 @@ def record_tables(record: Record) -> tuple[Table, Table]:
             for side in record["sides"]
         ),
     )
-    ratios = Table(
-        "Ratios",
-        (Column("Ratio", "ratio"), Column("Median", "median"), Column("Range", "range")),
-        tuple(
-            (ratio["what"], f"{ratio['median']:.2f}", f"{ratio['low']:.2f} to {ratio['high']:.2f}")
-            for ratio in record["ratios"]
-        ),
-        tuple(record["facts"]),
-    )
-    return sides, ratios
+    ratios = [
+        (ratio["what"], f"{ratio['median']:.2f}", f"{ratio['low']:.2f} to {ratio['high']:.2f}")
+        for ratio in record["ratios"]
+    ]
+    titles = Column("Ratio", "ratio"), Column("Median", "median"), Column("Range", "range")
+    return sides, Table("Ratios", titles, tuple(ratios), tuple(record["facts"]))
 
 
 def record_text(record: Record) -> str:
@@ -120,6 +116,5 @@ def _title(record: Record) -> str:
     if "heads" in options:
         tasks = f"{options['tasks']:,} {options['way']}-way {options['shot']}-shot tasks"
         return f"{record['part']}: {tasks}, {options['dim']} dimensions"
-    model = options.get("run") or options["backbone"]
     size = f", {options['size']} px" if options["size"] else ""
-    return f"{record['part']}: {model} on {options['data']}{size}"
+    return f"{record['part']}: {options['backbone']} on {options['data']}{size}"

@@ -1,8 +1,6 @@
 """What is compared with what: the parts of `fewset bench`, and the record that each returns."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,31 +16,13 @@ from fewset.encoders import DEFAULT
 META_TRAINING = {"way": 5, "shot": 1, "query": 15}
 
 
-@dataclass(frozen=True)
-class ModelMeasuring(Measuring):
-    """The images, and the model with random weights, of the parts that train and score one.
-
-    `size` is in pixels a side, by default 84 or what the set has.
-    """
-
-    data: str = "strokes"
-    backbone: str = "conv4"
-    size: int | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Those of every side that computes."""
-        device = str(pick_device(self.device))
-        return {"data": self.data, "backbone": self.backbone, "size": self.size, "device": device}
-
-
 def bench_evaluate(
-    setup: ModelMeasuring,
+    setup: Measuring,
     *,
-    split: str = "test",
-    run: str | None = None,
+    data: str = "strokes",
+    backbone: str = "conv4",
+    size: int | None = None,
     way: int = 5,
-    shot: int = 1,
     query: int = 15,
     tasks: int = 10_000,
     published_tasks: int = 10,
@@ -50,17 +30,16 @@ def bench_evaluate(
     """Score tasks by this engine and in the published way, with the same weights, on the same tasks.
 
     The published way is measured on `published_tasks` in each repetition and extrapolated to all `tasks`.
-    The model is that of a `run`, if one is given.
     """
     repetitions = setup.repetitions
     measured = (repetitions + 1) * published_tasks
     if measured > tasks:
         raise UserError(
             f"{repetitions} repetitions (and one to warm up) of {published_tasks} tasks are {measured}, "
-            f"but only {tasks} are scored; lower --published-tasks or --repetitions"
+            f"but only {tasks} are scored; lower --repetitions"
         )
-    options = {**setup.options, "split": split, "run": run}
-    options |= {"way": way, "shot": shot, "query": query, "tasks": tasks}
+    options = {"data": data, "backbone": backbone, "size": size, "device": str(pick_device(setup.device))}
+    options |= {"split": "test", "way": way, "shot": 1, "query": query, "tasks": tasks}
     (engine, published), record = measure_sides(
         setup,
         {
@@ -98,9 +77,18 @@ def bench_evaluate(
     return record
 
 
-def bench_train(setup: ModelMeasuring, *, batch: int = 128, steps: int = 1) -> Record:
+def bench_train(
+    setup: Measuring,
+    *,
+    data: str = "strokes",
+    backbone: str = "conv4",
+    size: int | None = None,
+    batch: int = 128,
+    steps: int = 1,
+) -> Record:
     """A step of pre-training and one of meta-training, against the plain default of PyTorch."""
-    options = {**setup.options, "batch": batch, "steps": steps}
+    options = {"data": data, "backbone": backbone, "size": size, "device": str(pick_device(setup.device))}
+    options |= {"batch": batch, "steps": steps}
     sides: dict[str, Side] = {}
     names = {"pretrain": "pre-training", "train": "meta-training"}
     for kind, name in names.items():
@@ -117,9 +105,19 @@ def bench_train(setup: ModelMeasuring, *, batch: int = 128, steps: int = 1) -> R
     return record
 
 
-def bench_data(setup: ModelMeasuring, *, batch: int = 128, steps: int = 1, images: int = 200) -> Record:
+def bench_data(
+    setup: Measuring,
+    *,
+    data: str = "strokes",
+    backbone: str = "conv4",
+    size: int | None = None,
+    batch: int = 128,
+    steps: int = 1,
+    images: int = 200,
+) -> Record:
     """Batches for pre-training against its steps; and the import of a folder of JPEG files."""
-    options = {**setup.options, "batch": batch, "steps": steps}
+    options = {"data": data, "backbone": backbone, "size": size, "device": str(pick_device(setup.device))}
+    options |= {"batch": batch, "steps": steps}
     training = {**options, "kind": "pretrain", "plain": False}
     (inputs, steps_taken), record = measure_sides(
         setup,

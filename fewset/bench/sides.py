@@ -27,7 +27,6 @@ from fewset.evaluation.embedding import embed_images, evaluating
 from fewset.evaluation.scoring import score_tasks, task_accuracy
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
-from fewset.experiments.weights import load
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import sample_tasks
@@ -38,15 +37,10 @@ from fewset.training.loop import Stage, train_step
 from fewset.training.pretrain import PretrainConfig, Pretraining
 
 
-def model_for(
-    images: ImageSet, backbone: str, size: int | None, device: str, run: str | None = None
-) -> FewShotModel:
-    """The model of a run, or ProtoNet with random weights, for images of `size` (84, or what the set has)."""
-    if run is not None:
-        model = load(run)
-    else:
-        size = size or min(84, images.images.shape[1])
-        model = build_model(ModelConfig(backbone, {"input_size": size}), SEED)
+def model_for(images: ImageSet, backbone: str, size: int | None, device: str) -> FewShotModel:
+    """ProtoNet with random weights, for images of `size` (84, or what the set has)."""
+    size = size or min(84, images.images.shape[1])
+    model = build_model(ModelConfig(backbone, {"input_size": size}), SEED)
     return embedding_model(model, "fewset bench").to(pick_device(device))
 
 
@@ -62,47 +56,26 @@ class PlainModel(FewShotModel):
     """A model as published code has it: the same weights, NCHW, and ReLU before the pooling."""
 
     def __init__(self, model: FewShotModel) -> None:
-        super().__init__(
-            model.backbone,
-            model.adapter,
-            model.head,
-            model.average,
-            model.transductive,
-            model.test_time_flip,
-            feature_transform=model.feature_transform,
-        )
-        self.gate = model.gate
-        for block in self.backbone.modules():
-            if isinstance(block, nn.Sequential):
-                _activate_first(block)
+        super().__init__(model.backbone, model.adapter, model.head)
+        for block in (each for each in self.backbone.modules() if isinstance(each, nn.Sequential)):
+            for place in range(len(block) - 1):
+                pool, activation = block[place], block[place + 1]
+                if isinstance(pool, nn.MaxPool2d) and isinstance(activation, nn.ReLU):
+                    block[place], block[place + 1] = activation, pool
 
     def embed(self, images: Shaped[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
         return self.embed_normalised(images.contiguous())
-
-
-def _activate_first(block: nn.Sequential) -> None:
-    for place in range(len(block) - 1):
-        pool, activation = block[place], block[place + 1]
-        if isinstance(pool, nn.MaxPool2d) and isinstance(activation, nn.ReLU):
-            block[place], block[place + 1] = activation, pool
 
 
 class Scoring:
     """A model, and the tasks of a split that it is scored on."""
 
     def __init__(
-        self,
-        data: str,
-        split: str,
-        backbone: str,
-        size: int | None,
-        device: str,
-        run: str | None,
-        **spec: int,
+        self, data: str, split: str, backbone: str, size: int | None, device: str, **spec: int
     ) -> None:
         self.images, self.spec = open_set(data), TaskSpec(**spec)
         self.items = self.images.select(split)
-        self.model = model_for(self.images, backbone, size, device, run)
+        self.model = model_for(self.images, backbone, size, device)
 
 
 class EmbeddedSplit(Scoring):
@@ -123,7 +96,7 @@ class EmbeddedSplit(Scoring):
 
 
 class Published(Scoring):
-    """Each task decodes its images from files in memory and embeds them anew.
+    """Each task decodes its images from files in memory and embeds them again.
 
     The files are PNG: they keep every pixel, so that both sides see the same images.
     """
@@ -131,7 +104,6 @@ class Published(Scoring):
     def __init__(self, each: int, **options: Any) -> None:
         super().__init__(**options)
         self.each, self.done = each, 0
-        self.index = self.items.index
         self.model = PlainModel(self.model).eval()
 
     def __call__(self) -> Repetition:
@@ -139,12 +111,12 @@ class Published(Scoring):
         loading, accuracies = 0.0, []
         first, self.done = self.done, self.done + self.each
         stored = self.images.images.shape[1]
-        chosen = np.unique(self.items.rows[sample_tasks(self.index, self.spec, first, self.done)])
+        chosen = np.unique(self.items.rows[sample_tasks(self.items.index, self.spec, first, self.done)])
         files = {int(row): encode(self.images.images[row], "PNG") for row in chosen}
         device = next(self.model.parameters()).device
         began = clock(self.model)
         for number in range(first, self.done):
-            rows = self.items.rows[sample_tasks(self.index, self.spec, number, number + 1)]
+            rows = self.items.rows[sample_tasks(self.items.index, self.spec, number, number + 1)]
             start = time.perf_counter()
             pixels = np.stack([decode(files[row], stored).pixels for row in rows.flat])
             loading += time.perf_counter() - start

@@ -9,8 +9,6 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -26,38 +24,22 @@ from fewset.compute import distributed
 from fewset.core.errors import UserError
 from fewset.io.os_errors import as_user_error
 
-# The panels of the help from top to bottom, and the files that come first in each; others follow by name.
-_PANELS: dict[str, tuple[str, ...]] = {
-    "Classify": (),
-    "Experiments": ("demo", "recipes", "train", "evaluate", "report"),
-    "Models": (),
-    "Data": (),
-    "Paper": (),
-    "Speed": (),
-}
+# The panels of the help from top to bottom, and the files that come first in theirs; others follow by name.
+_PANELS = ("Classify", "Experiments", "Models", "Data", "Paper", "Speed")
+_FIRST = ("demo", "recipes", "train", "evaluate")
 _INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 
 class _Commands(TyperGroup):
     """Ctrl-C prints one line, in which a command may say how to continue."""
 
-    def make_context(self, *words: Any, **options: Any) -> Any:
-        with _one_line_when_stopped():
-            return super().make_context(*words, **options)
-
     def invoke(self, ctx: Any) -> Any:
-        with _one_line_when_stopped():
+        try:
             return super().invoke(ctx)
-
-
-@contextmanager
-def _one_line_when_stopped() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        if distributed.is_main_process():
-            print_stopped(str(interrupt))
-        raise typer.Exit(_INTERRUPTED) from None
+        except KeyboardInterrupt as interrupt:
+            if distributed.is_main_process():
+                print_stopped(str(interrupt))
+            raise typer.Exit(_INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -133,8 +115,7 @@ def _groups() -> list[ModuleType]:
 
 def _place(group: ModuleType) -> tuple[int, int]:
     name = group.__name__.rpartition(".")[2]
-    panels, files = [*_PANELS, group.PANEL], [*_PANELS.get(group.PANEL, ()), name]
-    return panels.index(group.PANEL), files.index(name)
+    return [*_PANELS, group.PANEL].index(group.PANEL), [*_FIRST, name].index(name)
 
 
 for group in _groups():

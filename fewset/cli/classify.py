@@ -1,4 +1,4 @@
-"""Classifiers from a few photos a class: fit, predict, info."""
+"""Classifiers from a few photos a class: fit, predict, info, export and serve."""
 
 import warnings
 from itertools import chain
@@ -41,8 +41,7 @@ def fit(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as my.fewset.")],
     encoder: Annotated[
-        str,
-        typer.Option(help="The encoder of the photos: a name, hf:DIRECTORY, onnx:FILE, or a run directory."),
+        str, typer.Option(help="A name, hf:DIRECTORY, onnx:FILE, or a run directory.")
     ] = "auto",
     head: Annotated[str, typer.Option(help="The head that learns from the features.")] = "auto",
     background: Annotated[
@@ -52,9 +51,7 @@ def fit(
             "kept, with the set or without it, where it is ahead."
         ),
     ] = None,
-    card: Annotated[
-        Path | None, typer.Option(help="The model card, in Markdown; default: OUT.md beside the classifier.")
-    ] = None,
+    card: Annotated[Path | None, typer.Option(help="The model card, in Markdown; default: OUT.md.")] = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -93,8 +90,7 @@ def fit(
 def predict(
     classifier: ClassifierArgument,
     paths: Annotated[
-        list[Path],
-        typer.Argument(help="Folders, zip files, single photos, or CSV files with a column path."),
+        list[Path], typer.Argument(help="Folders, zip files, photos, or CSV files with a column path.")
     ],
     top: Annotated[int, typer.Option(min=1, help="How many of the likeliest classes are printed.")] = 3,
     reject: Annotated[
@@ -106,19 +102,15 @@ def predict(
         typer.Option("--together", help="The photos help to classify each other; for 1 to 4 shots a class."),
     ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the answers as CSV.")] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write the answers as JSON, a line for each photo.")
-    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the answers as JSON, a line a photo.")] = None,
     move_to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Move the photos into a folder for each class.")
+        Path | None, typer.Option(help="Move the photos into DIR/CLASS.", metavar="DIR")
     ] = None,
     link_to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Link to the photos from a folder for each class.")
+        Path | None, typer.Option(help="Link to the photos in DIR/CLASS.", metavar="DIR")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
-    encoder: Annotated[
-        str | None, typer.Option(help="Where the encoder is, if it is not where it was when fitting.")
-    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="Where the encoder is now, if it was moved.")] = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -174,6 +166,102 @@ def info(classifier: ClassifierArgument) -> None:
     limit = learned.threshold(SHARE if share is None else share)
     if isfinite(limit):
         echo(f"with --reject a photo is none of these where its closeness is below {limit:.3f}")
+
+
+@commands.command()
+def export(
+    source: Annotated[Path, typer.Argument(help="A classifier, a run directory, or a released model.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="FILE.onnx for one file, or a folder for the parts.")
+    ] = None,
+    joined: Annotated[bool, typer.Option("--joined", help="Write joined.onnx into the folder too.")] = False,
+    web: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder with a page that classifies in the browser.")
+    ] = None,
+    runtime: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of onnxruntime-web; default: where npm installs it.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
+    encoder: Annotated[str | None, typer.Option(help="Where the encoder is now, if it was moved.")] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Write a classifier as ONNX, or as a page that needs no server; a model as ONNX for tasks of any size.
+
+    Example: `fewset export my.fewset -o my.onnx`
+    """
+    start(plugin)
+    from fewset.classify.embedding import files_of
+    from fewset.classify.export import writing
+    from fewset.experiments.weights import load
+
+    as_file = out is not None and out.suffix.lower() == ".onnx"
+    if out is None and web is None:
+        raise UserError("there is nothing to write; give -o FILE.onnx, -o DIR or --web DIR")
+    check_apart({"-o": out, "--web": web})
+    if joined and out is None:
+        raise UserError("--joined needs -o FILE.onnx or -o DIR")
+    if runtime is not None and web is None:
+        raise UserError("--runtime is for the page; give --web DIR")
+
+    def check(read: list[Path]) -> None:
+        for path, directory in ((out, not as_file), (web, True)):
+            if path is not None:
+                writing.check_target(path, directory=directory, force=force, read=read)
+
+    check([source, *(plugin or ())])
+    files = writing.find_runtime(runtime) if web is not None else []
+    if writing.is_model(source):
+        if web is not None or encoder is not None:
+            raise UserError(f"{source} is a model; --web and --encoder are for classifiers, leave them out")
+        exported: writing.ClassifierExport | writing.ModelExport = writing.ModelExport(load(source))
+    else:
+        exported = classifier = writing.open_classifier(source, encoder)
+        check(files_of(classifier.encoder.id))
+        if web is not None:
+            classifier.write_page(web, files)
+            echo(f"page: {web}; show it with `python -m http.server --directory {web}`")
+    if out is not None:
+        if as_file:
+            exported.write_file(out)
+        else:
+            exported.write_folder(out, joined)
+        echo(f"ONNX: {out}")
+
+
+@commands.command()
+def serve(
+    classifier: Annotated[Path | None, typer.Argument(help="A classifier to continue with.")] = None,
+    host: Annotated[str, typer.Option(help="Others than loopback need the printed token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8300,
+    encoder: Annotated[str | None, typer.Option(help="Default: that of the classifier.")] = None,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="A name by which a proxy makes the page available; repeatable.")
+    ] = None,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Serve a page to sort photos into classes and try new ones. Stop it with Ctrl-C.
+
+    Example: `fewset serve my.fewset`
+    """
+    start(plugin)
+    from fewset.core.extras import import_extra
+
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        import_extra(module, "web")
+    from fewset.classify.serve.server import earlier_work, run, work_file
+    from fewset.classify.serve.workbench import open_workbench
+
+    bench, queue = open_workbench(classifier, encoder, device)
+    saved = work_file(classifier)
+    for file, when in earlier_work(saved):
+        echo(f"earlier work, saved at {when}: continue with `fewset serve {file}`, or delete that file")
+
+    def ready(address: str) -> None:
+        echo(f"fewset is at {address}")
+        echo(f"your work is saved to {saved} as you go; stop the server with Ctrl-C")
+
+    run(bench, queue, host=host, port=port, ready=ready, allowed_hosts=allowed_host or (), saved=saved)
 
 
 def _predictor(

@@ -34,25 +34,15 @@ def data_import(
             "imported sets, such as miniimagenet+cub."
         ),
     ],
-    name: Annotated[
-        str | None, typer.Option(help="The name of the set; default: that of the source.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the set; default: the name of the source.")] = None,
     size: Annotated[
-        int | None,
-        typer.Option(
-            min=8, max=1024, help="Stored pixels a side; default: 92, or what is usual for the kind."
-        ),
+        int | None, counted("Stored pixels a side; default: 92, or that of the kind.", least=8, most=1024)
     ] = None,
     held_out: Annotated[
-        float | None,
-        typer.Option(help="Features: the fraction of each class that become queries; default: 0.2."),
+        float | None, typer.Option(help="Features: the share of each class for queries; default: 0.2.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the class split, or of the queries, where the source has none.")
-    ] = 0,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")
-    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the split of classes or queries, if none is given.")] = 0,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out damaged images.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
     plugin: PluginOption = None,
 ) -> None:
@@ -66,27 +56,24 @@ def data_import(
 
     load_plugins(plugin)
     refuse_unknown("kind of source", kind, (*IMPORTERS, "features", "sets"))
-    meant_for = {
-        "--size": (size is not None, IMPORTERS),
-        "--skip-bad": (skip_bad, IMPORTERS),
-        "--held-out": (held_out is not None, ["features"]),
-    }
-    for option, (given, kinds) in meant_for.items():
-        if given and kind not in kinds:
+    given = {"--size": size is not None, "--skip-bad": skip_bad, "--held-out": held_out is not None}
+    for option, is_given in given.items():
+        if is_given and kind not in (["features"] if option == "--held-out" else IMPORTERS):
             raise UserError(f"{option} is not an option of the kind {kind}; leave it out")
     if kind == "features":
         from fewset.data.features.importer import HELD_OUT, import_features
 
         share = HELD_OUT if held_out is None else held_out
-        _print_table(import_features(source, name, held_out=share, seed=seed, replace=force))
+        _print_imported(import_features(source, name, held_out=share, seed=seed, replace=force))
     elif kind == "sets":
         from fewset.data.images.merging import merge_sets
 
-        _print_set(merge_sets(str(source).split("+"), name, replace=force))
+        _print_imported(merge_sets(str(source).split("+"), name, replace=force))
     else:
         from fewset.data.images.importing import import_set
 
-        _print_set(import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force))
+        images = import_set(kind, source, name, size=size, seed=seed, skip_bad=skip_bad, replace=force)
+        _print_imported(images)
 
 
 @commands.command("relate")
@@ -100,7 +87,6 @@ def data_relate(
         str | None,
         typer.Option(help="Compare class means of this encoder; default without groups: efficientnet-lite0."),
     ] = None,
-    per_class: Annotated[int, counted("Images of each class that the encoder embeds.")] = 50,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -113,10 +99,8 @@ def data_relate(
     from fewset.encoders import DEFAULT
     from fewset.experiments.relate import relate_set
 
-    if groups is None and encoder is None:
-        encoder = DEFAULT
     images = open_set(name)
-    nearness = relate_set(images, groups, encoder, per_class, device)
+    nearness = relate_set(images, groups, encoder or (None if groups else DEFAULT), device=device)
     echo(f"nearness: {nearness.source}")
     for label in range(min(3, len(images.class_names))):
         near = ", ".join(images.class_names[other] for other in nearness.nearest[label][:4]) or "none"
@@ -138,13 +122,8 @@ def data_list() -> None:
         if name in list_sets():
             manifest = open_set(name).manifest
             counts = " / ".join(f"{split['items']:,}" for split in manifest["counts"].values())
-            sets.add_row(
-                name,
-                f"{manifest['items']:,}",
-                f"{len(manifest['class_names']):,}",
-                str(manifest["size"]),
-                counts,
-            )
+            items, classes = f"{manifest['items']:,}", f"{len(manifest['class_names']):,}"
+            sets.add_row(name, items, classes, str(manifest["size"]), counts)
         else:
             sets.add_row(name, "", "", "", "made when first used")
     console.print(sets)
@@ -165,15 +144,13 @@ def data_info(name: NameArgument) -> None:
     Example: `fewset data info strokes`
     """
     for found in _imported(name):
-        _print_data(found)
+        _print_imported(found)
 
 
 @commands.command("verify")
 def data_verify(
     name: NameArgument,
-    sheet: Annotated[
-        Path | None, typer.Option(help="Write a contact sheet (PNG): images of some classes.")
-    ] = None,
+    sheet: Annotated[Path | None, typer.Option(help="Write images of some classes to this PNG.")] = None,
 ) -> None:
     """Read every byte of a set and compare with its digest; warn of what a well-known set should not be.
 
@@ -190,7 +167,7 @@ def data_verify(
         raise UserError(f"{sheet} exists; choose another name, or remove it first")
     for found in imported:
         found.verify()
-        _print_data(found)
+        _print_imported(found)
         echo("every byte is as it was written")
         if sheet is not None and isinstance(found, ImageSet):
             write_bytes(sheet, contact_sheet(found))
@@ -209,18 +186,21 @@ def _imported(name: str) -> "list[ImageSet | FeatureTable]":
     return [*([open_set(name)] if name in sets else []), *([open_features(name)] if name in tables else [])]
 
 
-def _print_data(found: "ImageSet | FeatureTable") -> None:
+def _print_imported(found: "ImageSet | FeatureTable") -> None:
+    from fewset.data.images.inspection import warnings_for
     from fewset.data.images.store import ImageSet
 
     if isinstance(found, ImageSet):
         _print_set(found)
     else:
         _print_table(found)
+    echo(f"digest: {found.digest}")
+    echo(f"path: {found.path}")
+    for line in warnings_for(found) if isinstance(found, ImageSet) else ():
+        print_warning(line)
 
 
 def _print_set(images: "ImageSet") -> None:
-    from fewset.data.images.inspection import warnings_for
-
     manifest = images.manifest
     table = make_table("split", "classes", "items", title=images.name)
     for split, counts in manifest["counts"].items():
@@ -233,10 +213,6 @@ def _print_set(images: "ImageSet") -> None:
         for line in manifest["skipped"][:10]:
             echo(f"  {line}")
     echo(f"size: {manifest['size']} px; source: {manifest['source']}")
-    echo(f"digest: {images.digest}")
-    echo(f"path: {images.path}")
-    for line in warnings_for(images):
-        print_warning(line)
 
 
 def _print_table(features: "FeatureTable") -> None:
@@ -253,5 +229,3 @@ def _print_table(features: "FeatureTable") -> None:
     echo(f"{features.dim:,} dimensions; source: {manifest['source']}")
     for what, digest in manifest.get("made_from", {}).items():
         echo(f"{what.replace('_', ' ')}: {digest}")
-    echo(f"digest: {features.digest}")
-    echo(f"path: {features.path}")

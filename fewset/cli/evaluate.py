@@ -1,4 +1,4 @@
-"""Scores of runs on tasks, and their differences.
+"""Scores of runs on tasks, their differences, and the pages made from them.
 
 `eval` has options that all settings share, and the fields of the protocols (`fewset.evaluation.protocols`).
 These are collected when the command starts, since a plugin may add a protocol.
@@ -18,16 +18,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from fewset.cli.options import (
-    PLUGINS,
-    RUNS,
-    DeviceOption,
-    JsonOption,
-    PluginOption,
-    RunArgument,
-    counted,
-    start,
-)
+from fewset.cli.options import PLUGINS, RUNS, DeviceOption, JsonOption, PluginOption, counted, start
 from fewset.cli.output import echo, print_result
 from fewset.core.errors import UserError
 from fewset.core.names import shortened
@@ -70,7 +61,8 @@ def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., N
         for field in fields(PROTOCOLS[name]):  # type: ignore[arg-type]
             if field.name not in taken:
                 taken.add(field.name)
-                default = "" if field.default is None else f" Default: {_words(field.default)}."
+                words = field.default if isinstance(field.default, tuple) else (field.default,)
+                default = "" if field.default is None else f" Default: {','.join(map(str, words))}."
                 option = typer.Option(
                     f"--{field.name.replace('_', '-')}",
                     help=f"{field.metadata['help']}{default}",
@@ -91,39 +83,27 @@ def _with_options(function: Callable[..., None], chosen: str) -> Callable[..., N
     return command
 
 
-def _words(default: Any) -> str:
-    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-
-
 @commands.command("eval", cls=SettingCommand)
 def evaluate(
-    run: RunArgument,
-    data: Annotated[
-        str | None, typer.Option(help="An imported set, or a table of features; default: the recipe's.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="train, val or test; default: the recipe's.")] = None,
+    run: Annotated[Path, typer.Argument(help="A run directory, or the name of a released model.")],
+    data: Annotated[str | None, typer.Option(help="An imported set, or a table of features.")] = None,
+    split: Annotated[str | None, typer.Option(help="train, val or test.")] = None,
     domain: Annotated[str | None, typer.Option(help="One domain of the set.")] = None,
     way: Annotated[int | None, typer.Option(help="Classes in a task.")] = None,
     shot: Annotated[int | None, typer.Option(help="Labelled items a class.")] = None,
     query: Annotated[
-        str | None,
-        typer.Option(help="Queries a class; auto: as many as there are items for, up to the recipe's."),
+        str | None, typer.Option(help="Queries a class; auto: as many as there are, up to the recipe's.")
     ] = None,
     tasks: Annotated[int | None, typer.Option(help="How many tasks; low-shot: trials.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the tasks.")] = None,
     related: Annotated[
-        int | None,
-        counted("Related tasks: one class and others of its N nearest (`fewset data relate`).", least=0),
+        int | None, counted("A class and others of its N nearest (`fewset data relate`).", least=0)
     ] = None,
     skip_small_classes: Annotated[
-        bool,
-        typer.Option("--skip-small-classes", help="Leave out classes with too few items, and say which."),
+        bool, typer.Option("--skip-small-classes", help="Leave out classes with too few items.")
     ] = False,
     setting: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The protocol: {_SETTINGS}, or one of a plugin. `--setting NAME --help` shows its options."
-        ),
+        str | None, typer.Option(help=f"{_SETTINGS}, or a plugin's. `--setting NAME --help` has its options.")
     ] = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
@@ -190,3 +170,37 @@ def compare(
     if len(runs) < 2:
         raise UserError(f"compare needs two or more runs, got {len(runs)}")
     echo(plain_text(comparison_table(load_results(runs), baseline=0)))
+
+
+@commands.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report"),
+) -> None:
+    """One self-contained HTML page with tables and plots, and their files.
+
+    Example: `fewset report runs/strokes-protonet runs/strokes-feat --out report`
+    """
+    from fewset.report.page import build_report
+
+    echo(f"report: {build_report(runs, out)}")
+
+
+@commands.command()
+def results(
+    directory: Annotated[Path, typer.Argument(help="The collection.")],
+    pages: Annotated[Path | None, typer.Option(help="Where the page, notes and pictures are.")] = None,
+    add: Annotated[list[Path] | None, typer.Option(help="A finished run to keep; repeatable.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
+) -> None:
+    """Keep the results of runs, and make the page of a collection from its files.
+
+    Example: `fewset results my-results --add runs/strokes-feat`
+    """
+    from fewset.paper.numbers import with_paper
+    from fewset.report.collection import keep, make_page
+
+    for kept in keep(add or [], directory):
+        echo(f"kept: {kept}")
+    made = make_page(directory, pages, check, with_paper)
+    echo("the page is up to date" if check else f"page: {made}")

@@ -1,7 +1,7 @@
 """Models: the methods, their sizes, their weights, their embeddings."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -90,9 +90,7 @@ def import_weights(
     backbone: Annotated[str, typer.Option(help="ConvNet, Res12, Res18 or WRN.")],
     out: Annotated[Path, typer.Option(help="The run directory.")],
     temperature: Annotated[float, typer.Option(help="What the logits are divided by.")] = 1.0,
-    similarity: Annotated[
-        str, typer.Option(help="euclidean or cosine; MatchNet is always by cosine.")
-    ] = "euclidean",
+    similarity: Annotated[str, typer.Option(help="euclidean; or cosine, as MatchNet's.")] = "euclidean",
     data: Annotated[str, typer.Option(help="The set that `fewset eval` scores it on.")] = "miniimagenet",
     shot: Annotated[int, typer.Option(help="The shots that `fewset eval` scores it with.")] = 1,
     force: ForceOption = False,
@@ -105,17 +103,13 @@ def import_weights(
     start()
     from fewset.experiments.authors_checkpoint import import_weights as import_checkpoint
 
-    recipe = import_checkpoint(
-        file,
-        out,
-        method=method,
-        backbone=backbone,
-        temperature=temperature,
-        similarity=similarity,
-        data=data,
-        shot=shot,
-        force=force,
-    )
+    settings: dict[str, Any] = {
+        "temperature": temperature,
+        "similarity": similarity,
+        "data": data,
+        "shot": shot,
+    }
+    recipe = import_checkpoint(file, out, method=method, backbone=backbone, force=force, **settings)
     head = ", ".join(f"{key} {value}" for key, value in recipe.model.head_options.items())
     echo(f"{method}: {recipe.model.backbone}, {recipe.model.adapter}, {recipe.model.head} ({head})")
     echo(f"run: {out}; score it with `fewset eval {out}`")
@@ -124,18 +118,14 @@ def import_weights(
 @commands.command()
 def embed(
     source: Annotated[
-        str,
-        typer.Argument(metavar="RUN", help="A run directory, or the name of a released model or encoder."),
+        str, typer.Argument(metavar="RUN", help="A run directory, a released model, or an encoder.")
     ],
     out: Annotated[Path, typer.Option(help="The file to write: .npz, .h5 or .hdf5.")],
     data: Annotated[str | None, typer.Option(help="An imported image set; default: the run's own.")] = None,
-    split: Annotated[
-        str | None, typer.Option(help="One split alone, train, val or test; all for every split.")
-    ] = None,
+    split: Annotated[str | None, typer.Option(help="train, val or test alone, or all.")] = None,
     domain: Annotated[str | None, typer.Option(help="One domain of the set alone.")] = None,
     val: Annotated[
-        bool,
-        typer.Option("--val", help="With the val classes, as the unseen classes of a validation setup."),
+        bool, typer.Option("--val", help="The val classes, too: the unseen ones of a validation setup.")
     ] = False,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,

@@ -34,7 +34,6 @@ def counted(help: str, least: int = 1, most: int = 10**8) -> Any:
     return typer.Option(min=least, max=most, help=help)
 
 
-RunArgument = Annotated[Path, typer.Argument(help="A run directory, or the name of a released model.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable."),
@@ -43,20 +42,12 @@ RunsOption = Annotated[Path, typer.Option(help="Where run directories live.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing run.")]
 PluginOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        envvar=PLUGINS,
-        help="A Python file with your own adapters, heads, importers, ...; it is executed. Repeatable.",
-    ),
+    typer.Option(envvar=PLUGINS, help="A Python file with custom parts, which is executed. Repeatable."),
 ]
-DeviceOption = Annotated[
-    str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, or auto (a GPU where there is one).")
-]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto (a GPU where there is one).")]
 LogToOption = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="TRACKER",
-        help="Log each epoch to a tracker: tensorboard, mlflow, wandb, or a plugin's. Repeatable.",
-    ),
+    typer.Option(metavar="TRACKER", help="tensorboard, mlflow, wandb, or a plugin's. Repeatable."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -84,8 +84,7 @@ def print_result(result: "Result") -> None:
         echo(f"{name.replace('_', ' ')}: {_percent(score)}")
     adds = result.fields.get("set_adds")
     if adds:
-        half = "" if adds["ci95"] is None else f" ± {100 * adds['ci95']:.2f}"
-        echo(f"the set adds: {100 * adds['mean']:+.2f}{half} points, compared with alone")
+        echo(f"the set adds: {100 * adds['mean']:+.2f}{_half(adds['ci95'])} points, compared with alone")
     for name, text in result.notes.items():
         echo(f"{name}: {text}")
     setting = "" if result.setting == "standard" else f"{result.setting}, "
@@ -95,5 +94,8 @@ def print_result(result: "Result") -> None:
 
 
 def _percent(score: "StoredScore") -> str:
-    half = "" if score.ci95 is None else f" ± {100 * score.ci95:.2f}"
-    return f"{100 * score.mean:.2f}{half} %"
+    return f"{100 * score.mean:.2f}{_half(score.ci95)} %"
+
+
+def _half(ci95: float | None) -> str:
+    return "" if ci95 is None else f" ± {100 * ci95:.2f}"

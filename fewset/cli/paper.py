@@ -28,21 +28,12 @@ def _study(
     name: str | None,
     features: str | None = None,
     draw: bool = False,
-    on: Annotated[
-        str,
-        typer.Option(
-            help="Which recipes: the beginning of their names, such as strokes or miniimagenet/conv4."
-        ),
-    ] = "strokes",
+    on: Annotated[str, typer.Option(help="How the recipes' names begin, as miniimagenet/conv4.")] = "strokes",
     overrides: SetOption = None,
     runs: RunsOption = RUNS,
     out: Annotated[Path, typer.Option(help="Where the records, tables and figures go.")] = Path("paper"),
-    pages: Annotated[
-        Path | None, typer.Option(help="Another directory for what a page shows: Markdown and PNG.")
-    ] = None,
-    tasks: Annotated[
-        int | None, counted("How many tasks a number is over; default: the recipe's.", least=2)
-    ] = None,
+    pages: Annotated[Path | None, typer.Option(help="Another directory for Markdown and PNG.")] = None,
+    tasks: Annotated[int | None, counted("Tasks of a number; default: the recipe's.", least=2)] = None,
     log_to: LogToOption = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
@@ -74,25 +65,20 @@ def _study(
             plan = studies[name](runner)
             study = run_study(name, plan, runner, file)
             pictures = plan.pictures(directory, shown)
-    written = [*render_study(study, directory, shown), *pictures]
-    for shown_table in study_tables(study):
-        echo(plain_text(shown_table))
-    echo("written: " + ", ".join(str(path) for path in (file, *written)))
+    written = [file, *render_study(study, directory, shown), *pictures]
+    for each_table in study_tables(study):
+        echo(plain_text(each_table))
+    echo(f"written: {', '.join(map(str, written))}")
 
 
 @commands.command()
 @options_of(_study)
 def paper(
-    name: Annotated[
-        str | None, typer.Argument(help="A table or figure; without one, all of them are listed.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="A table or figure; without one, lists all.")] = None,
     features: Annotated[
-        str | None,
-        typer.Option(help="low-shot: a table of features; default: the set as its backbone embeds it."),
+        str | None, typer.Option(help="low-shot: a table of features; default: the set's embeddings.")
     ] = None,
-    draw: Annotated[
-        bool, typer.Option("--draw", help="Only draw what the study's file already holds.")
-    ] = False,
+    draw: Annotated[bool, typer.Option("--draw", help="Only draw what the study's file holds.")] = False,
     **options: Any,
 ) -> None:
     """A table or figure of the paper: makes the runs that are missing, and continues where it was stopped.
@@ -107,9 +93,7 @@ def paper(
 @commands.command()
 @options_of(_study)
 def ablate(
-    name: Annotated[
-        str | None, typer.Argument(help="An ablation; without one, all of them are listed.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="An ablation; without one, lists all.")] = None,
     **options: Any,
 ) -> None:
     """An ablation of the paper: runs its grid, continues where it was stopped, writes the table.

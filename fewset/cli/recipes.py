@@ -15,11 +15,7 @@ commands = typer.Typer()
 @commands.command()
 def recipes(
     name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A recipe, or how the names of several begin, such as miniimagenet/conv4; without one, all "
-            "that are shipped are listed."
-        ),
+        str | None, typer.Argument(help="A recipe, or how several begin; without one, lists all.")
     ] = None,
     plugin: PluginOption = None,
 ) -> None:

@@ -23,15 +23,10 @@ PANEL = "Experiments"
 commands = typer.Typer()
 
 RecipesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="RECIPE...", help="A TOML file, or the name of a shipped recipe. Several run one by one."
-    ),
+    list[str], typer.Argument(metavar="RECIPE...", help="TOML files, or names of shipped recipes.")
 ]
 OutOption = Annotated[Path | None, typer.Option(help="The run directory; default: RUNS/NAME of the recipe.")]
-ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Continue from the last checkpoint, if there is one.")
-]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint, if any.")]
 
 
 def _execute(
@@ -60,16 +55,13 @@ def _execute(
         )
     for recipe, directory in zip(parsed, directories, strict=True):
         with resumable(f"the same command with --resume continues in {directory}"):
-            result = execute(
-                recipe,
-                kind,
-                directory,
-                resume=resume,
-                force=force,
-                device=device,
-                echo=echo,
-                log_to=log_to or (),
-            )
+            options: dict[str, Any] = {
+                "resume": resume,
+                "force": force,
+                "device": device,
+                "log_to": log_to or (),
+            }
+            result = execute(recipe, kind, directory, echo=echo, **options)
         print_result(result)
         echo(f"run: {directory}")
 

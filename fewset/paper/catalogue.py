@@ -10,11 +10,10 @@ from typing import Any
 from fewset.core.errors import UserError
 from fewset.data.features.table import SETUPS, list_features, open_features, table_path
 from fewset.experiments.embed_set import OF_A_RUN, embed_table, made_from
-from fewset.paper.qualitative import LOOKED_AT, picture_tasks
+from fewset.paper.qualitative import picture_tasks
 from fewset.paper.runner import StudyRunner
 from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan
 from fewset.tasks.scores import ALONE, SET_ADDS
-from fewset.tasks.spec import TaskSpec
 
 # Methods as tables call them; their recipes have the same names in small letters.
 _ADAPTED = ("ProtoNet", "BiLSTM", "DeepSets", "GCN", "FEAT")
@@ -23,28 +22,36 @@ _SHOTS = {"1-shot 5-way": 1, "5-shot 5-way": 5}
 _FUNCTIONS = ("BiLSTM", "DeepSets", "GCN", "FEAT", "Weighing", "Recall")
 _NEAREST = 8  # among which the other classes of a related task are
 _HELD_OUT = 0.25  # 150 of miniImageNet's 600 images of a class
+_WHAT_THE_SET_ADDS = (
+    "The set adds: the accuracy less that of the same weights with each class as a set of one, paired by "
+    "task."
+)
 
 
 def benchmark(runner: StudyRunner) -> StudyPlan:
-    """The main table: every method at 1 and 5 shots."""
+    """The main table: every method at 1 and 5 shots, and what the set adds to those that have an adapter."""
+    numbers = []
+    for method in _BENCHMARKED:
+        runs = {column: PlannedRun(method.lower(), shot) for column, shot in _SHOTS.items()}
+        numbers += [PlannedNumber(method, column, run) for column, run in runs.items()]
+        numbers += [
+            PlannedNumber(method, f"{column}, the set adds", run, score=SET_ADDS)
+            for column, run in runs.items()
+            if runner.recipe(run).model.adapter != "identity"
+        ]
     return StudyPlan(
         "Few-shot classification",
-        tuple(
-            PlannedNumber(method, column, PlannedRun(method.lower(), shot))
-            for method in _BENCHMARKED
-            for column, shot in _SHOTS.items()
-        ),
+        tuple(numbers),
         corner="method",
-        notes=_not_the_papers(runner),
+        notes=(_WHAT_THE_SET_ADDS, *_not_the_papers(runner)),
     )
 
 
 def _not_the_papers(runner: StudyRunner) -> tuple[str, ...]:
     """How the set-to-set functions of the recipes differ from those of the paper."""
     adapted = {
-        method: runner.recipe(PlannedRun(method.lower(), shot)).model.adapter_options
+        method: runner.recipe(PlannedRun(method.lower(), 5)).model.adapter_options
         for method in ("BiLSTM", "DeepSets", "GCN")
-        for shot in _SHOTS.values()
     }
     notes = ["BiLSTM joins two directions of half the width; the paper's formula adds two full ones."]
     if adapted["GCN"].get("graph") == "similarity":
@@ -57,23 +64,23 @@ def _not_the_papers(runner: StudyRunner) -> tuple[str, ...]:
 
 def ways(runner: StudyRunner) -> StudyPlan:
     """Interpolation and extrapolation: trained at 5 or 20 ways, scored at 5 to 20."""
+
+    def run(method: str, shot: int, way: int) -> PlannedRun:
+        changes = f"train.way={way}", f"train.query={15 if way == 5 else 5}"
+        return PlannedRun(method.lower(), shot, f"{way}-way", changes)
+
     return StudyPlan(
         "Tasks with other ways than in training",
         tuple(
             PlannedNumber(
                 method,
                 str(way),
-                PlannedRun(
-                    method.lower(),
-                    shot,
-                    f"{trained}-way",
-                    (f"train.way={trained}", f"train.query={query}"),
-                ),
+                run(method, shot, trained),
                 panel=f"{shot}-shot, trained {trained}-way",
                 tasks={"way": way},
             )
             for shot in _SHOTS.values()
-            for trained, query in ((5, 15), (20, 5))
+            for trained in (5, 20)
             for method in _ADAPTED
             for way in (5, 10, 15, 20)
         ),
@@ -90,22 +97,18 @@ def ways(runner: StudyRunner) -> StudyPlan:
 def transductive(runner: StudyRunner) -> StudyPlan:
     """Queries classified one by one, and together."""
 
-    own_start = runner.has(PlannedRun("feat-transductive", 1))
-
     def with_queries(method: str, shot: int, tag: str, *changes: str) -> PlannedRun:
         """Trained with the queries, on tasks with as many of them as those that are scored."""
         scored = runner.recipe(PlannedRun(method, shot)).evaluate
-        return PlannedRun(
-            method, shot, tag, (*changes, f"train.way={scored.way}", f"train.query={scored.query}")
-        )
+        sizes = f"train.way={scored.way}", f"train.query={scored.query}"
+        return PlannedRun(method, shot, tag, (*changes, *sizes))
 
     def rows(shot: int) -> dict[str, tuple[PlannedRun, str]]:
         feat = PlannedRun("feat-transductive", shot)
         if not runner.has(feat):
             feat = with_queries("feat", shot, "transductive", "model.transductive=true")
-        refined = with_queries(
-            "protonet", shot, "semi", 'model.head="semi_prototype"', 'model.average="post"'
-        )
+        changes = 'model.head="semi_prototype"', 'model.average="post"'
+        refined = with_queries("protonet", shot, "semi", *changes)
         return {
             "ProtoNet": (PlannedRun("protonet", shot), ""),
             "FEAT": (PlannedRun("feat", shot), ""),
@@ -132,22 +135,25 @@ def transductive(runner: StudyRunner) -> StudyPlan:
             "† adapts the labelled items together with the queries; ‡ also refines the prototypes with the "
             "adapted queries, as Semi-ProtoNet does. The models of the last three rows are trained with the "
             "queries: FEAT's with the queries in the set, Semi-ProtoNet's with refined prototypes.",
-            *([_own_start(runner)] if own_start else []),
+            *_own_start(runner),
         ),
     )
 
 
-def _own_start(runner: StudyRunner) -> str:
-    """How the FEAT that is trained with queries differs from the other one."""
-    options = [
-        runner.recipe(PlannedRun("feat-transductive", shot)).model.adapter_options for shot in _SHOTS.values()
-    ]
-    counts = " and ".join(str(each.get("layers", 1)) for each in options)
-    starts = " and ".join(str(each.get("mean_start", 0)) for each in options)
-    return (
+def _own_start(runner: StudyRunner) -> list[str]:
+    """How the FEAT that is trained with queries differs from the other one, where it has recipes."""
+    runs = [PlannedRun("feat-transductive", shot) for shot in _SHOTS.values()]
+    if not all(map(runner.has, runs)):
+        return []
+    options = [runner.recipe(run).model.adapter_options for run in runs]
+    counts, starts = (
+        " and ".join(str(each.get(key, default)) for each in options)
+        for key, default in (("layers", 1), ("mean_start", 0))
+    )
+    return [
         f"FEAT† and FEAT‡ are not FEAT with queries in its set: at 1 and 5 shots they have {counts} layers, "
         f"and start as prototypes that are moved to the queries that are like them (mean_start {starts})."
-    )
+    ]
 
 
 def generalised(_: StudyRunner) -> StudyPlan:
@@ -190,15 +196,12 @@ def cross_domain(runner: StudyRunner) -> StudyPlan:
     rows = {"Supervised": "pretrain", "ProtoNet": "protonet", "FEAT": "feat"}
 
     def run(method: str) -> PlannedRun:
-        return PlannedRun(
-            method, None if method == "pretrain" else 1, f"on-{trained}", (f"data.domain={trained}",)
-        )
+        shot = None if method == "pretrain" else 1
+        return PlannedRun(method, shot, f"on-{trained}", (f"data.domain={trained}",))
 
     def pictures(out: Path, pages: Path | None) -> list[Path]:
-        spec = TaskSpec(way=5, shot=1, query=5, tasks=LOOKED_AT, seed=0)
-        return picture_tasks(
-            runner.make(run("feat")), runner.images, trained, other, spec, out, pages, runner.device
-        )
+        made = runner.make(run("feat"))
+        return picture_tasks(made, runner.images, trained, other, out, pages, runner.device)
 
     return StudyPlan(
         f"Few-shot domain generalisation, trained on {trained}",
@@ -225,11 +228,14 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
     Without `--features` it is the set as its pre-trained backbone embeds it. The prior is selected where a
     table that the user names has a validation setup to select it on.
     """
-    table = runner.features or runner.recipe(PlannedRun("pretrain")).name
-    selected = runner.features is not None and bool(
-        (open_features(table).setups == SETUPS.index("validation")).any()
-    )
+    table, named = runner.features or runner.recipe(PlannedRun("pretrain")).name, runner.features is not None
+    selected = named and SETUPS.index("validation") in open_features(table).setups
     panels = {"Unseen": "top5_unseen", "All": "top5_all", "All with prior": "top5_all_with_prior"}
+    prior = (
+        "selected for each row and number of shots on the validation setup"
+        if selected
+        else "0.8: no table with a validation setup was named"
+    )
     places = (f"{runner.on}/low-shot", f"{runner.on}-low-shot", "low-shot")
     on = next(place for place in places if runner.has(PlannedRun("feat", on=place)))
     return StudyPlan(
@@ -251,12 +257,7 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
         ),
         corner="method",
         style="lines",
-        notes=(
-            "The prior of an unseen class is selected for each row and number of shots on the validation "
-            "setup."
-            if selected
-            else "The prior of an unseen class is 0.8: no table with a validation setup was named.",
-        ),
+        notes=(f"The prior of an unseen class is {prior}.",),
         prepare=lambda: None if runner.features else _embed_the_set(runner),
     )
 
@@ -334,12 +335,9 @@ def contrastive(_: StudyRunner) -> StudyPlan:
 
 def similarity(_: StudyRunner) -> StudyPlan:
     """Cosine similarity, with its own temperature, against Euclidean distance."""
-    changes = (
-        'model.head_options.similarity="cosine"',
-        "model.head_options.temperature=0.1",
-        "train.contrastive_temperature=0.1",
-    )
-    rows = {"Cosine": ("cosine", changes), "Euclidean": ("", ())}
+    temperatures = "model.head_options.temperature=0.1", "train.contrastive_temperature=0.1"
+    cosine = ("cosine", ('model.head_options.similarity="cosine"', *temperatures))
+    rows: dict[str, tuple[Any, ...]] = {"Cosine": cosine, "Euclidean": ()}
     return StudyPlan(
         "Cosine similarity against Euclidean distance",
         tuple(
@@ -379,9 +377,8 @@ def context(_: StudyRunner) -> StudyPlan:
         ),
         corner="function",
         notes=(
-            f"Related tasks have a class and others of its {_NEAREST} nearest. The set adds: the accuracy "
-            "less that of the same weights with each class as a set of one, paired by task. Rows “on sets of "
-            "one” are trained so.",
+            f"Related tasks have a class and others of its {_NEAREST} nearest. {_WHAT_THE_SET_ADDS} Rows “on "
+            "sets of one” are trained so.",
         ),
     )
 
@@ -390,21 +387,17 @@ def _ablation(
     title: str, corner: str, key: str, values: Iterable[float], usual: float | None = None
 ) -> StudyPlan:
     """FEAT with one key of its recipe at each of the values; at the usual one it is the recipe as it is."""
-    return StudyPlan(
-        title,
-        tuple(
-            PlannedNumber(
-                str(value),
-                column,
-                PlannedRun(
-                    "feat", shot, *(() if value == usual else (f"{corner}-{value}", (f"{key}={value}",)))
-                ),
-            )
-            for value in values
-            for column, shot in _SHOTS.items()
-        ),
-        corner=corner,
-    )
+
+    def run(value: float, shot: int) -> PlannedRun:
+        changed = () if value == usual else (f"{corner}-{value}", (f"{key}={value}",))
+        return PlannedRun("feat", shot, *changed)
+
+    numbers = [
+        PlannedNumber(str(value), column, run(value, shot))
+        for value in values
+        for column, shot in _SHOTS.items()
+    ]
+    return StudyPlan(title, tuple(numbers), corner=corner)
 
 
 def _named(*studies: Callable[[StudyRunner], StudyPlan]) -> dict[str, Callable[[StudyRunner], StudyPlan]]:

@@ -56,11 +56,6 @@ _TRANSDUCTIVE = {
 }
 
 
-_GCN = "GCN"
-_OF_LABELS = f"{_GCN}, label graph"
-"""How recipes call the paper's GCN where others of theirs have a graph of similarities."""
-
-
 def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
     """The paper's number, and its table, for what a result is on.
 
@@ -76,10 +71,10 @@ def number_for(result: LoadedResult) -> tuple[Estimate, PaperTable] | None:
     inductive = not recipe.get("model.transductive") and recipe.get("model.head") != "semi_prototype"
     if not trained_alike or not of_the_paper or not (inductive or record.setting == "transductive"):
         return None
-    if recipe.get("model.adapter_options.graph") == "similarity":
+    if recipe.get("model.adapter_options.graph") == "similarity":  # the paper's graph is of the labels
         return None
-    method = _GCN if record.method == _OF_LABELS else record.method
-    panel, row, column = "", method, f"{record.shot}-shot {record.way}-way"
+    row = record.method.removesuffix(", label graph")
+    panel, column = "", f"{record.shot}-shot {record.way}-way"
     match record.setting:
         case "standard":
             study = "benchmark"
@@ -111,30 +106,20 @@ def with_paper(table: Table, results: Sequence[LoadedResult]) -> Table:
     def beside(cells: Sequence[Any], cell: Any) -> tuple[Any, ...]:
         return *cells[:place], cell, *cells[place:]
 
-    compared = list(zip(results, numbers, strict=True))
-    found = [(result.record.method, *number) for result, number in compared if number]
+    found = [(result, *number) for result, number in zip(results, numbers, strict=True) if number]
     sources = dict.fromkeys(f"{source.where}, on {source.on}" for _, _, source in found)
-    cited = dict.fromkeys(method for method, number, _ in found if number.mark)
+    cited = dict.fromkeys(result.record.method for result, number, _ in found if number.mark)
     notes = [f"Paper: {source}." for source in sources] + ([cited_note(cited)] if cited else [])
-    notes += [
-        (f"{', '.join(methods)}: {what}" if key.startswith("model.adapter") else f"Ours {what}")
-        + f" ({key})."
-        for key, value, what in _NOT_AS_IN_THE_PAPER
-        if (
-            methods := dict.fromkeys(
-                result.record.method
-                for result, number in compared
-                if number and result.recipe.get(key) == value
-            )
-        )
-    ]
+    for key, value, what in _NOT_AS_IN_THE_PAPER:
+        differing = [result.record.method for result, *_ in found if result.recipe.get(key) == value]
+        if differing:
+            methods = f"{', '.join(dict.fromkeys(differing))}:" if key.startswith("model.adapter") else "Ours"
+            notes.append(f"{methods} {what} ({key}).")
+    cells = [number and number[0] for number in numbers]
     return replace(
         table,
         columns=beside(table.columns, Column("Paper", "paper", True)),
-        rows=tuple(
-            beside(row, number[0] if number else None)
-            for row, number in zip(table.rows, numbers, strict=True)
-        ),
+        rows=tuple(beside(row, cell) for row, cell in zip(table.rows, cells, strict=True)),
         notes=(*table.notes, *notes),
     )
 

@@ -16,8 +16,7 @@ def render_study(study: Study, out: Path, pages: Path | None = None) -> list[Pat
 
     What a page shows (`.md`, `.png`) is written to `pages`, if given.
     """
-    tables = study_tables(study)
-    figures = study_figures(study)
+    tables, figures = study_tables(study), study_figures(study)
     title = escape_markdown(study.title)
     pictures = (f"![{title}]({name}.png)\n" for name in figures)
     texts = {
@@ -76,11 +75,9 @@ def _about_ours(study: Study) -> str:
         few = f"{tasks[0]:,} to " if len(tasks) > 1 else ""
         parts[1:1] = [f"{few}{tasks[-1]:,} tasks each"]
         parts.append(f"commit {' and '.join(commits)}")
-    places = len(study.panels) * len(study.rows) * len(study.columns)
-    missing = (
-        f" Not measured: {places - len(study.numbers)} of {places}." if len(study.numbers) < places else ""
-    )
-    return ", ".join(parts) + "." + missing
+    missing = study.missing
+    said = f" Not measured: {missing} of {missing + len(study.numbers)}." if missing > 0 else ""
+    return ", ".join(parts) + "." + said
 
 
 def _about_the_paper(study: Study) -> list[str]:
@@ -89,14 +86,9 @@ def _about_the_paper(study: Study) -> list[str]:
     notes = [f"Paper: {study.source.where}, on {study.source.on}."]
     if not study.on_the_papers_set:
         notes[0] += " Ours are not on that: compare how the rows differ, not their levels."
-    cited = [row for row in study.rows if any(_cited(study, panel, row) for panel in study.panels)]
-    if cited:
-        notes.append(cited_note(cited))
-    return notes
-
-
-def _cited(study: Study, panel: str, row: str) -> bool:
-    return any(number and number.mark for number in (study.paper(panel, row, c) for c in study.columns))
+    numbers = [(place[1], study.paper(*place)) for place in study.places()]
+    cited = dict.fromkeys(row for row, number in numbers if number and number.mark)
+    return [*notes, cited_note(row for row in study.rows if row in cited)] if cited else notes
 
 
 def _long_table(study: Study) -> Table:
@@ -108,7 +100,7 @@ def _long_table(study: Study) -> Table:
         *(Column(name, name) for name in ("paper_on", "paper_cited", *origins)),
     )
     rows: list[tuple[Value, ...]] = []
-    for place in [(panel, row, col) for panel in study.panels for row in study.rows for col in study.columns]:
+    for place in study.places():
         number, paper = study.number(*place), study.paper(*place)
         origin = ("" if number is None else str(getattr(number.result, name)) for name in origins)
         about = (study.source.on, "yes" if paper.mark else "no") if paper and study.source else (None, None)

@@ -8,7 +8,7 @@ share runs share the work. Tables and figures are drawn from the file alone (`fe
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ _SHARED = ("data.", "model.", "evaluate.", "seed=")  # changes that concern both
 
 
 class ResolvedRun(NamedTuple):
-    """The recipe of a planned run, and the planned run that it starts from; None where there is no such."""
+    """The recipe of a planned run, and the planned run that it starts from, if any."""
 
     recipe: Recipe
     start: PlannedRun | None
@@ -73,8 +73,7 @@ class StudyRunner:
         log_to: Sequence[str] = (),
     ) -> None:
         self.on, self.runs, self.echo, self.features, self.device = on, runs, echo, features, device
-        self.log_to = log_to
-        self.overrides = tuple(overrides)
+        self.log_to, self.overrides = log_to, tuple(overrides)
         for override in self.overrides:
             if not override.startswith((*_SHARED, "pretrain.", "train.")):
                 raise UserError(
@@ -82,7 +81,8 @@ class StudyRunner:
                     "evaluate, and of the seed"
                 )
         self.tasks = {} if tasks is None else {"tasks": tasks}
-        self._resolved: dict[PlannedRun, ResolvedRun] = {}
+        self.resolve = cache(self._resolve)
+        self._name_of = cache(lambda path: read_recipe(path).name)
 
     @cached_property
     def images(self) -> ImageSet:
@@ -92,14 +92,14 @@ class StudyRunner:
         """The recipe of a run with every change made; one that is changed has its own name."""
         return self.resolve(run).recipe
 
-    def resolve(self, run: PlannedRun) -> ResolvedRun:
-        """The recipe of a run, and where it starts."""
-        if run not in self._resolved:
-            self._resolved[run] = self._resolve(run)
-        return self._resolved[run]
-
     def _resolve(self, run: PlannedRun) -> ResolvedRun:
-        path = self._file(run)
+        """The recipe of a run, and where it starts."""
+        path = self._found(run)
+        if path is None:
+            raise UserError(
+                f"there is no recipe for {run.method!r} on {run.on or self.on!r}; --on is how the names of "
+                "recipes begin, such as strokes, miniimagenet/conv4 or a directory with your own"
+            )
         overrides = self._overrides(read_recipe(path), run)
         plain = read_recipe(path, overrides)
         start = self._start(path, plain.init, run) if plain.init else None
@@ -156,16 +156,8 @@ class StudyRunner:
                 )
             self.make(start)
         self.echo(f"{recipe.kind}: {recipe.name}")
-        execute(
-            recipe,
-            recipe.kind,
-            directory,
-            resume=not again,
-            force=again,
-            device=self.device,
-            echo=self.echo,
-            log_to=self.log_to,
-        )
+        options: dict[str, Any] = {"device": self.device, "echo": self.echo, "log_to": self.log_to}
+        execute(recipe, recipe.kind, directory, resume=not again, force=again, **options)
         return directory
 
     def source(self, planned: PlannedNumber) -> dict[str, Any]:
@@ -213,19 +205,10 @@ class StudyRunner:
         """The run called `init`: of a recipe beside `path`, a released model, or a shipped recipe."""
         released = [model / RECIPE for name, model in released_models().items() if name == init]
         for other in chain(list_recipes(path.parent), released, shipped_recipes().values()):
-            if read_recipe(other).name == init:
+            if self._name_of(other) == init:
                 tag = run.tag if run.data_changes else ""
                 return PlannedRun(str(other), tag=tag, changes=run.data_changes)
         return None
-
-    def _file(self, run: PlannedRun) -> Path:
-        path = self._found(run)
-        if path is None:
-            raise UserError(
-                f"there is no recipe for {run.method!r} on {run.on or self.on!r}; --on is how the names of "
-                "recipes begin, such as strokes, miniimagenet/conv4 or a directory with your own"
-            )
-        return path
 
     def _found(self, run: PlannedRun) -> Path | None:
         """The path of a method's recipe; one for the number of shots comes first."""
@@ -291,6 +274,7 @@ def _empty(name: str, plan: StudyPlan, runner: StudyRunner) -> Study:
         command=command_line(),
         numbers=(),
         notes=(*plan.notes, *_training_note(plan, runner)),
+        blank=len(panels) * len(rows) * len(columns) - len(plan.numbers),
     )
 
 

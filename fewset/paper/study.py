@@ -7,7 +7,6 @@ made, each with its result; it has a file.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -126,10 +125,20 @@ class Study:
     command: str
     numbers: tuple[StudyNumber, ...]
     notes: tuple[str, ...]
+    blank: int = 0  # how many places stay empty, such as what the set adds to a method without an adapter
     format: int = _FORMAT
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def missing(self) -> int:
+        """How many numbers are not measured yet."""
+        return len(self.places()) - self.blank - len(self.numbers)
+
+    def places(self) -> list[tuple[str, str, str]]:
+        """The places of all numbers: panel, row and column."""
+        return list(product(self.panels, self.rows, self.columns))
 
     def number(self, panel: str, row: str, column: str) -> StudyNumber | None:
         place = (panel, row, column)
@@ -173,7 +182,8 @@ def read_study(path: Path) -> Study:
     """Read and check a study file."""
     if not path.exists():
         raise UserError(f"there is no study file {path}; the command of the study writes it")
-    return read_record(Study, path, "study", _FORMAT, partial(_broken, path))
+    remedy = "remove it, and the command of the study writes it again"
+    return read_record(Study, path, "study", _FORMAT, lambda what: UserError(f"{path} {what}; {remedy}"))
 
 
 def _check(study: Study) -> None:
@@ -188,13 +198,8 @@ def _check(study: Study) -> None:
         raise UserError("it has control characters")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", study.name):  # files have this name
         raise UserError(f"its name is {study.name!r}, expected small letters, digits and hyphens")
-    axes = (study.panels, study.rows, study.columns)
-    if not all(axes) or len(study.column_keys) != len(study.columns):
+    if not study.places() or len(study.column_keys) != len(study.columns):
         raise UserError("it has no rows or columns, or other column_keys than columns")
     places = [number.place for number in study.numbers]
-    if len(set(places)) < len(places) or not set(places) <= set(product(*axes)):
+    if len(set(places)) < len(places) or not set(places) <= set(study.places()):
         raise UserError("it has numbers at the same place, or outside its rows and columns")
-
-
-def _broken(path: Path, what: str) -> UserError:
-    return UserError(f"{path} {what}; remove it, and the command of the study writes it again")

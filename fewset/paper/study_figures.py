@@ -1,6 +1,7 @@
 """Figures of studies. If the paper's numbers are on another set than ours, they have separate axes: on one
 scale a reader would compare the sets and not the methods."""
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ _Numbers = Callable[[str, str, str], Estimate | None]
 """Panel, row and column to a number."""
 
 OWN, CITED = "D", "^"  # the marks of the paper's numbers
+_LETTERS = 22  # of a line of a title
 
 
 class Band(NamedTuple):
@@ -46,7 +48,11 @@ def dots_figure(study: Study) -> Figure:
     strips = figure.subfigures(len(bands), 1, squeeze=False)[:, 0]
     for band, strip in zip(bands, strips, strict=True):
         _strip_title(strip, band.title, band.ours)
-        for column, axes in zip(study.columns, _row_of_axes(strip, study), strict=True):
+        row = strip.subplots(1, len(study.columns), sharey=True, squeeze=False)[0]
+        row[0].set_yticks(range(len(study.rows)), study.rows)
+        row[0].set_ylim(len(study.rows) - 0.4, -0.6)
+        row[0].set_ylabel(study.corner)
+        for column, axes in zip(study.columns, row, strict=True):
             _dots(axes, study, band, column)
     _legend(figure, study, bands)
     return figure
@@ -90,10 +96,10 @@ def curve_figure(study: Study) -> Figure:
         axes.set_xlabel("unseen classes: accuracy among all, %")
         axes.grid()
         for place, row in enumerate(study.rows):
-            numbers = [number for number in study.numbers if (number.panel, number.row) == (panel, row)]
-            number = next((number for number in numbers if "curve" in number.result.fields), None)
-            if number is not None:
-                _curve(axes, number, place)
+            for number in study.numbers:
+                if (number.panel, number.row) == (panel, row) and "curve" in number.result.fields:
+                    _curve(axes, number, place)
+                    break
         if axes.lines:
             axes.legend(loc="lower left")
     panels[0].set_xlim(left=0)  # of all panels, once everything is drawn: it ends the automatic scaling
@@ -108,8 +114,7 @@ def _bands(study: Study) -> list[Band]:
     """Ours and the paper's numbers in one strip where they are on the same set, in two where they are not."""
     bands = []
     for panel in study.panels:
-        places = [(panel, row, column) for row in study.rows for column in study.columns]
-        printed = any(study.paper(*place) for place in places)
+        printed = any(study.paper(*place) for place in study.places() if place[0] == panel)
         together = printed and study.on_the_papers_set and study.style == "table"
         bands.append(Band(panel, ": ".join(filter(None, (panel, study.on))), True, together))
         if printed and not together:
@@ -125,16 +130,8 @@ def _strip_title(strip: SubFigure, title: str, ours: bool) -> None:
     strip.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold", color=INK if ours else FAINT)
 
 
-def _row_of_axes(strip: SubFigure, study: Study) -> list[Axes]:
-    row = list(strip.subplots(1, len(study.columns), sharey=True, squeeze=False)[0])
-    row[0].set_yticks(range(len(study.rows)), study.rows)
-    row[0].set_ylim(len(study.rows) - 0.4, -0.6)
-    row[0].set_ylabel(study.corner)
-    return row
-
-
 def _dots(axes: Axes, study: Study, band: Band, column: str) -> None:
-    title = column if band.ours else study.key(column)
+    title = textwrap.fill(column if band.ours else study.key(column), _LETTERS)
     axes.set_title(title, fontweight="normal", fontsize=9)
     axes.tick_params(left=False)
     axes.grid(axis="x")
@@ -153,9 +150,8 @@ def _dots(axes: Axes, study: Study, band: Band, column: str) -> None:
             look = {"marker": marker, "markersize": 5, "markerfacecolor": "white", "color": FAINT}
             _dot(axes, place + 2.3 * shift, paper, label=not band.ours, **look)
         if (ours if band.ours else paper) is None:
-            axes.text(
-                0.5, place, "–", transform=axes.get_yaxis_transform(), color=FAINT, ha="center", va="center"
-            )
+            middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.get_yaxis_transform()}
+            axes.text(0.5, place, "–", color=FAINT, **middle)
     axes.set_xlim(*_limits(study, band, column))
 
 
@@ -163,17 +159,10 @@ def _dot(axes: Axes, height: float, number: Estimate, label: bool = True, **look
     half = None if number.ci95 is None else 100 * number.ci95
     axes.errorbar(100 * number.mean, height, xerr=half, capsize=3, **look)
     if label:
-        text = text_of(number._replace(mark=""))
-        axes.annotate(
-            text,
-            (100 * number.mean, height),
-            (0, 5),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7.5,
-            zorder=1,  # behind the dots, before the grid
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},  # no grid line through the number
-        )
+        text, place = text_of(number._replace(mark="")), (100 * number.mean, height)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # no grid line through the number
+        look = {"ha": "center", "fontsize": 7.5, "zorder": 1, "bbox": box}  # behind the dots, before the grid
+        axes.annotate(text, place, (0, 5), textcoords="offset points", **look)
 
 
 def _limits(study: Study, band: Band, column: str) -> tuple[float, float]:
@@ -196,15 +185,13 @@ def _ends(study: Study, numbers: _Numbers, panel: str, column: str) -> list[floa
 def _legend(figure: Figure, study: Study, bands: Sequence[Band]) -> None:
     """The marks of the paper's numbers, where there are any."""
     panels = [band.panel for band in bands if band.paper]
-    places = [(panel, row, column) for panel in panels for row in study.rows for column in study.columns]
-    kinds = sorted({bool(number.mark) for place in places if (number := study.paper(*place))})
-    labels = {False: _paper_label(study), True: "cited in the paper from elsewhere"}
-    handles = [
-        Line2D([], [], marker=CITED if cited else OWN, linestyle="", color=FAINT, markerfacecolor="white")
-        for cited in kinds
-    ]
+    numbers = [study.paper(*place) for place in study.places() if place[0] in panels]
+    marks = {CITED if number.mark else OWN for number in numbers if number}
+    labels = {OWN: _paper_label(study), CITED: "cited in the paper from elsewhere"}
+    look: dict[str, Any] = {"linestyle": "", "color": FAINT, "markerfacecolor": "white"}
+    handles = {labels[mark]: Line2D([], [], marker=mark, **look) for mark in labels if mark in marks}
     if handles:
-        figure.legend(handles, [labels[cited] for cited in kinds], loc="outside lower left", ncols=2)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower left", ncols=2)
 
 
 def _lines(axes: Axes, study: Study, panel: str, ours: bool) -> dict[str, Any]:
@@ -233,21 +220,12 @@ def _lines(axes: Axes, study: Study, panel: str, ours: bool) -> dict[str, Any]:
                 markersize=4,
                 capsize=2,
             )
-    chance = _chance(study, panel)
-    if ours and chance:
+    ways = {str(number.result.way) for number in study.numbers if number.panel == panel}
+    chance = [(int(column), 100 / int(column)) for column in study.columns if column in ways]
+    if ours and chance:  # the columns are numbers of ways
         guess = axes.plot(*zip(*chance, strict=True), color=FAINT, linewidth=1, linestyle=(0, (1, 2)))
         handles["chance"] = guess[0]
     return handles
-
-
-def _chance(study: Study, panel: str) -> list[tuple[int, float]]:
-    """The accuracy of guessing, where a column says the number of ways of its tasks."""
-    ways = [number.result.way for number in study.numbers if number.panel == panel]
-    return [
-        (int(column), 100 / int(column))
-        for column in study.columns
-        if column.isdecimal() and int(column) in ways
-    ]
 
 
 def _curve(axes: Axes, number: StudyNumber, place: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fewset.core.errors import UserError
@@ -23,16 +24,19 @@ from fewset.io.reading import read_bytes, read_text
 from fewset.report.comparison import compare_results
 from fewset.report.figures import png, training_figure
 from fewset.report.loading import LoadedResult, load_result, load_results
-from fewset.report.seeds import families, spread_table
 from fewset.report.tables import (
     Column,
+    Estimate,
     Table,
+    Value,
     comparison_table,
     describe_tasks,
     escape_markdown,
     markdown_text,
     score_tables,
+    text_of,
 )
+from fewset.tasks.scores import compare
 
 Annotate = Callable[[Table, Sequence[LoadedResult]], Table]
 Pictures = dict[str, list[LoadedResult]]
@@ -42,6 +46,11 @@ _PAGE = "README.md"
 _NOTES = "notes.md"
 _LARGEST_FILE = 2**28
 _KEPT = ("result.json", "recipe.toml", "metrics.jsonl", "*.npy", "results/*.json", "results/*.npy")
+
+_SEED_KEYS = ("seed", "name", "train.init", "pretrain.init")  # in which seeds of one training differ
+
+Family = list[LoadedResult]
+"""Results on the same tasks that are alike but for the seed, by their seeds."""
 
 _INTRODUCTION = """# Measured results
 
@@ -97,15 +106,8 @@ def _small_files(run: Path) -> list[Path]:
 def _check_own_page(directory: Path) -> None:
     """Raise an error where another page would be replaced."""
     page = directory / _PAGE
-    if page.exists() and not _text(page).startswith(_INTRODUCTION.partition("\n")[0]):
+    if page.exists() and not read_text(page).startswith(_INTRODUCTION.partition("\n")[0]):
         raise UserError(f"{page} is not a page of results, and would be replaced; choose another directory")
-
-
-def _text(file: Path) -> str:
-    try:
-        return read_text(file)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} cannot be read: {error}; expected a text in UTF-8") from None
 
 
 def make_page(
@@ -124,12 +126,11 @@ def make_page(
     pictures: Pictures = {}
     page = results_page(directory, pages, pictures, annotate)
     for place, rows in pictures.items():
-        if not check:
-            figure = training_figure(compare_results(rows))
-            assert figure is not None, "there are curves"
-            write_bytes(inside(pages, place), png(figure))
-        elif not (pages / place).exists():
+        if check and not (pages / place).exists():
             raise UserError(f"{pages / place} is not there; make it again with `{command}`")
+        figure = None if check else training_figure(compare_results(rows))
+        if figure is not None:
+            write_bytes(inside(pages, place), png(figure))
     return write_page(pages / _PAGE, page, command, check=check)
 
 
@@ -170,7 +171,11 @@ def _section(group: Path, pages: Path, pictures: Pictures, annotate: Annotate) -
         table = _with_training(annotate(table, rows), rows, {each.record.run: each for each in results})
         tables = [table, spread_table(seeds), *score_tables(compare_results(rows))]
         parts += [markdown_text(table) for table in tables if table is not None]
-        learned = [result for result in rows if _is_of_a_training(result)]
+        # Models that learned from tasks, on the tasks that their recipes score them on.
+        own = [result for result in rows if result.path == result.directory / RESULT]
+        learned = [
+            result for result in own if result.curves is not None and result.recipe.get("train.epochs")
+        ]
         if learned:
             place = f"{group.name}/curves-{learned[0].record.way}way-{learned[0].record.shot}shot.png"
             pictures[place] = learned
@@ -178,15 +183,9 @@ def _section(group: Path, pages: Path, pictures: Pictures, annotate: Annotate) -
         shown += protocol
     parts += ["### How each number was made\n", markdown_text(_origins(shown))]
     if (pages / _NOTES).exists():
-        notes = _text(pages / _NOTES).strip()
+        notes = read_text(pages / _NOTES).strip()
         parts += ["### What differs, and why\n", f"{notes}\n"]
     return "\n".join(parts)
-
-
-def _is_of_a_training(result: LoadedResult) -> bool:
-    """Whether a model learned from tasks, and these are the tasks that its recipe scores it on."""
-    scored = result.path == result.directory / RESULT
-    return scored and result.curves is not None and bool(result.recipe.get("train.epochs"))
 
 
 def _heading(result: LoadedResult) -> str:
@@ -248,10 +247,7 @@ def _machine(result: LoadedResult) -> str:
 
 def _origins(results: Sequence[LoadedResult]) -> Table:
     """How each number was made."""
-    columns = [
-        Column(title, title)
-        for title in ("Run", "Starts from", "Command", "Seed", "Training", "Commit", "torch", "Machine")
-    ]
+    titles = ("Run", "Starts from", "Command", "Seed", "Training", "Commit", "torch", "Machine")
     rows = [
         (
             result.record.run,
@@ -266,4 +262,59 @@ def _origins(results: Sequence[LoadedResult]) -> Table:
         for result in results
     ]
     title = "The time of a training does not include that of the run it starts from."
-    return Table(title, tuple(columns), tuple(rows))
+    return Table(title, tuple(Column(title, title) for title in titles), tuple(rows))
+
+
+def families(results: Sequence[LoadedResult]) -> list[Family]:
+    """The results on the same tasks, each with those of the same training with other seeds."""
+    found: list[Family] = []
+    for result in sorted(results, key=_seed):
+        known = [family for family in found if _differs_in_seed(family, result)]
+        if known:
+            known[0].append(result)
+        else:
+            found.append([result])
+    return found
+
+
+def _seed(result: LoadedResult) -> int:
+    return int(result.recipe.get("seed", 0))
+
+
+def _differs_in_seed(family: Family, result: LoadedResult) -> bool:
+    first = family[0]
+    shared = (first.recipe.keys() & result.recipe.keys()) - set(_SEED_KEYS)  # versions may have others
+    return (
+        bool(shared)
+        and first.record.method == result.record.method
+        and _seed(result) not in map(_seed, family)
+        and all(first.recipe[key] == result.recipe[key] for key in shared)
+    )
+
+
+def spread_table(found: Sequence[Family]) -> Table | None:
+    """The spread of the training seeds; None where each training has one."""
+    several = [family for family in found if len(family) > 1]
+    if not several:
+        return None
+    baseline = next((family for family in several if family[0].record.method == "ProtoNet"), [])
+    by_seed = {_seed(result): result for result in baseline}
+
+    def over(family: Family) -> Value:
+        """Seed by seed, over the baseline of the same seed."""
+        pairs = [(each, by_seed[_seed(each)]) for each in family if _seed(each) in by_seed]
+        texts = (text_of(compare(each.score, other.score)) for each, other in pairs)
+        return None if family is baseline else ", ".join(texts) or None
+
+    titles = ("Mean of the seeds", "Lowest", "Highest")
+    columns = [Column("Method", "method"), Column("Seeds", "seeds")]
+    columns += [Column(title, title.lower(), True) for title in titles]
+    rows: list[tuple[Value, ...]] = []
+    for family in several:
+        means = [result.score.mean for result in family]
+        spread = [Estimate(number, None) for number in (fmean(means), min(means), max(means))]
+        seeds = ", ".join(str(_seed(each)) for each in family)
+        rows.append((family[0].record.method, seeds, *spread, *([over(family)] if baseline else [])))
+    if baseline:
+        columns.append(Column("Over ProtoNet, seed by seed", "over"))
+    return Table("The same trainings with several seeds", tuple(columns), tuple(rows))

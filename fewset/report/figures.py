@@ -163,9 +163,7 @@ def adaptation_figure(examples: Examples) -> Figure:
         else:
             axes.set_axis_off()
     marks = {
-        "query": Line2D(
-            [], [], marker="o", linestyle="", color=INK, markersize=4, alpha=0.6, markeredgewidth=0
-        ),
+        "query": Line2D([], [], alpha=0.6, **_mark("o", INK, 4) | {"markeredgewidth": 0}),
         "prototype before adaptation": Line2D([], [], markerfacecolor="white", **_mark("o", INK, 8)),
         "prototype after adaptation": Line2D([], [], **_mark("*", INK, 14)),
     }
@@ -193,9 +191,9 @@ def _task_panel(axes: Axes, examples: Examples, place: int) -> None:
             axes.plot(*alone[number], zorder=5, **_mark("x", INK, 7))
     old, new = examples.accuracy_before[place], examples.accuracy_after[place]
     effect, colour = (
-        ("adaptation hurts", DOWN) if new < old else ("", UP) if new > old else ("no change", INK)
+        (": adaptation hurts", DOWN) if new < old else ("", UP) if new > old else (": no change", INK)
     )
-    axes.set_title(f"Task {examples.task[place]}" + (f": {effect}" if effect else ""), color=colour)
+    axes.set_title(f"Task {examples.task[place]}{effect}", color=colour)
     axes.set_xlabel(f"accuracy {100 * old:.1f} % → {100 * new:.1f} %", color=colour, fontsize=10)
     # Adapted prototypes may lie far from the queries: every point is in view, at one scale.
     axes.set_aspect("equal", adjustable="datalim")
@@ -214,14 +212,9 @@ def _interval(axes: Axes, row: float, estimate: Any, colour: str, label: bool = 
     mean, half = 100 * estimate.mean, 100 * estimate.ci95
     axes.errorbar(mean, row, xerr=half, fmt="o", color=colour, capsize=3, **look)
     if label:
-        axes.annotate(
-            text_of(estimate),
-            (mean, row),
-            (0, 8),
-            textcoords="offset points",
-            ha="center",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},  # no grid line through the number
-        )
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # no grid line through the number
+        place, shift = (mean, row), (0, 8)
+        axes.annotate(text_of(estimate), place, shift, textcoords="offset points", ha="center", bbox=box)
 
 
 def colour_of(place: int) -> str:

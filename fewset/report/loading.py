@@ -88,9 +88,12 @@ def load_result(run: Path) -> LoadedResult:
     if record.weights_digest and weights.exists() and file_digest(weights) != record.weights_digest:
         raise broken_file(file, directory, f"was made by other weights than {weights}")
 
-    def score(stored: StoredScore) -> Score:
-        return _score(file, directory, stored, record.tasks)
+    remedy = f"`fewset eval {directory}` writes it again"
 
+    def score(stored: StoredScore) -> Score:
+        return _score(_beside(file, stored.per_task, remedy), remedy, file.name, stored, record.tasks)
+
+    examples = None if record.examples is None else _beside(file, record.examples, remedy)
     return LoadedResult(
         record=record,
         path=file,
@@ -98,7 +101,7 @@ def load_result(run: Path) -> LoadedResult:
         score=score(record.score_of("")),
         unadapted=None if record.before is None else score(record.before),
         scores={name: score(stored) for name, stored in record.scores.items()},
-        examples=None if record.examples is None else _examples(file, directory, record.examples),
+        examples=None if examples is None else _examples(examples, remedy),
         curves=_curves(directory),
         recipe=_recipe(directory),
     )
@@ -115,10 +118,8 @@ def _reading(file: Path, remedy: str) -> Iterator[None]:
         raise UserError(f"{file} cannot be read ({error}); {remedy}") from None
 
 
-def _score(file: Path, directory: Path, stored: StoredScore, tasks: int) -> Score:
-    """The score of the per-task values; its mean and interval must be the recorded ones."""
-    remedy = f"`fewset eval {directory}` writes it again"
-    place = _beside(file, stored.per_task, remedy)
+def _score(place: Path, remedy: str, record: str, stored: StoredScore, tasks: int) -> Score:
+    """The score of the per-task values; its mean and interval must be those of the record."""
     with _reading(place, remedy):
         # A map of the file takes no more memory than the file has bytes, whatever its header says.
         values = np.load(regular_file(place), mmap_mode="r", allow_pickle=False)
@@ -129,18 +130,14 @@ def _score(file: Path, directory: Path, stored: StoredScore, tasks: int) -> Scor
         score = Score.of(values)
         half = half_width(stored.ci95)
         # Earlier results have 1.96 in place of Student's t from 30 tasks on.
-        if not (
-            np.isclose(score.mean, stored.mean, atol=1e-5, rtol=0)
-            and np.isclose(score.ci95, half, atol=1e-5, rtol=0.05, equal_nan=True)
-        ):
+        same_mean = np.isclose(score.mean, stored.mean, atol=1e-5, rtol=0)
+        if not (same_mean and np.isclose(score.ci95, half, atol=1e-5, rtol=0.05, equal_nan=True)):
             got, recorded = f"{score.mean:.6f} ± {score.ci95:.6f}", f"{stored.mean:.6f} ± {half:.6f}"
-            raise ValueError(f"its mean is {got}, but {file.name} has {recorded}")
+            raise ValueError(f"its mean is {got}, but {record} has {recorded}")
     return score
 
 
-def _examples(file: Path, directory: Path, name: str) -> Examples | None:
-    remedy = f"`fewset eval {directory}` writes it again"
-    place = _beside(file, name, remedy)
+def _examples(place: Path, remedy: str) -> Examples | None:
     with _reading(place, remedy), open_zip(place) as archive:
         names = [item.name for item in fields(Examples)]
         if "alone.npy" not in archive.namelist():

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
@@ -24,6 +24,8 @@ from fewset.report.tables import (
     text_of,
 )
 from fewset.tasks.scores import Difference
+
+_PNG = "data:image/png;base64,"
 
 
 class Adaptation(NamedTuple):
@@ -49,14 +51,20 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
     table = comparison_table(results)
     scores = score_tables(comparisons)
     adaptations = _adaptations(comparisons)
-    figures = _figures(comparisons) | {item.figure: item.picture for item in adaptations}
-    html = _template().render(
+    figures = {"accuracy.png": png(accuracy_figure(comparisons))}
+    training = training_figure(comparisons)
+    if training is not None:
+        figures["training.png"] = png(training)
+    figures |= {item.figure: item.picture for item in adaptations}
+    text = resources.files("fewset.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    html = template.from_string(text).render(
         title=_title(results),
         summary=summary(comparisons),
         table=table,
         scores=scores,
         notes=notes_table(comparisons),
-        figures={name: _data_uri(picture) for name, picture in figures.items()},
+        figures={name: _PNG + b64encode(picture).decode() for name, picture in figures.items()},
         adaptations=adaptations,
         comparisons=comparisons,
         settings=settings_table(comparisons),
@@ -67,9 +75,8 @@ def build_report(runs: Sequence[Path], out: Path) -> Path:
         write_bytes(out / name, picture)
     tables = {"table": table} | {f"scores-{number}": each for number, each in enumerate(scores, start=1)}
     for name, each in tables.items():
-        write_text(out / f"{name}.md", markdown_text(each))
-        write_text(out / f"{name}.csv", csv_text(each))
-        write_text(out / f"{name}.tex", latex_text(each))
+        for form, render in (("md", markdown_text), ("csv", csv_text), ("tex", latex_text)):
+            write_text(out / f"{name}.{form}", render(each))
     page = out / "report.html"
     write_text(page, html)
     return page
@@ -82,44 +89,39 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
 
 def _sentences(item: Comparison) -> list[str]:
     sentences = []
-    tasks = f"{item.tasks:,} tasks"
+    name, tasks = item.label, f"{item.tasks:,} tasks"
+    difference, gain, adds = item.difference, item.gain, item.set_adds
     if item.alone:
-        sentences.append(f"{item.label} reaches {text_of(item.result.score)} % on {tasks}.")
-    if item.difference is not None:
-        if item.difference.excludes_zero:
-            side = "ahead of" if item.difference.mean > 0 else "behind"
-            sentences.append(
-                f"{item.label} is {side} {item.baseline} by {_size(item.difference)} on the same {tasks}."
-            )
-        else:
-            sentences.append(
-                f"Between {item.label} and {item.baseline} no difference can be shown on the same {tasks} "
-                f"({text_of(item.difference)} points)."
-            )
-    if item.gain is not None:
-        if item.gain.excludes_zero:
-            verb = "raises" if item.gain.mean > 0 else "lowers"
-            effect = f"{verb} the accuracy of {item.label} by {_size(item.gain)}"
-        else:
-            effect = f"makes no difference to {item.label} that can be shown ({text_of(item.gain)} points)"
-        sentences.append(f"The adapter {effect}.")
-    if item.set_adds is not None:
-        sentences.append(_credit(item.set_adds))
-    if item.set_adds is not None and item.set_adds.excludes_zero and item.over_foreign is not None:
+        sentences.append(f"{name} reaches {text_of(item.result.score)} % on {tasks}.")
+    if difference is not None and difference.excludes_zero:
+        side = "ahead of" if difference.mean > 0 else "behind"
+        sentences.append(f"{name} is {side} {item.baseline} by {_size(difference)} on the same {tasks}.")
+    elif difference is not None:
         sentences.append(
-            f"Compared with another task in place of the rest of the set, it is {text_of(item.over_foreign)} "
-            "points."
+            f"Between {name} and {item.baseline} no difference can be shown on the same {tasks} "
+            f"({text_of(difference)} points)."
         )
-    return sentences
-
-
-def _credit(adds: Difference) -> str:
-    """The part of the gain that is due to the set, and not to the adapter on single items."""
-    if not adds.excludes_zero:
+    if gain is not None and gain.excludes_zero:
+        verb = "raises" if gain.mean > 0 else "lowers"
+        sentences.append(f"The adapter {verb} the accuracy of {name} by {_size(gain)}.")
+    elif gain is not None:
+        sentences.append(
+            f"The adapter makes no difference to {name} that can be shown ({text_of(gain)} points)."
+        )
+    if adds is not None and adds.excludes_zero:
+        verb = "adds" if adds.mean > 0 else "costs"
+        sentences.append(
+            f"The set itself {verb} {_size(adds)}, compared with the same adapter on sets of one."
+        )
+        if item.over_foreign is not None:
+            foreign = text_of(item.over_foreign)
+            sentences.append(
+                f"Compared with another task in place of the rest of the set, it is {foreign} points."
+            )
+    elif adds is not None:
         level = f"on sets of one it is level ({text_of(adds)} points)"
-        return f"That the set adds anything cannot be shown: {level}."
-    verb = "adds" if adds.mean > 0 else "costs"
-    return f"The set itself {verb} {_size(adds)}, compared with the same adapter on sets of one."
+        sentences.append(f"That the set adds anything cannot be shown: {level}.")
+    return sentences
 
 
 def _size(difference: Difference) -> str:
@@ -132,15 +134,6 @@ def _title(results: Sequence[LoadedResult]) -> str:
     sets = list(dict.fromkeys(result.record.data for result in results))
     named = " and ".join(methods) if len(methods) < 3 else f"{len(methods)} methods"
     return f"{named} on {' and '.join(sets)}"
-
-
-def _figures(comparisons: Sequence[Comparison]) -> dict[str, bytes]:
-    """The figures of all results by the names of their files."""
-    figures = {"accuracy.png": png(accuracy_figure(comparisons))}
-    training = training_figure(comparisons)
-    if training is not None:
-        figures["training.png"] = png(training)
-    return figures
 
 
 def _adaptations(comparisons: Sequence[Comparison]) -> list[Adaptation]:
@@ -162,15 +155,3 @@ def _adaptations(comparisons: Sequence[Comparison]) -> list[Adaptation]:
                 )
             )
     return adaptations
-
-
-def _data_uri(picture: bytes) -> str:
-    return "data:image/png;base64," + b64encode(picture).decode("ascii")
-
-
-def _template() -> Any:
-    text = resources.files("fewset.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(text)

@@ -99,24 +99,19 @@ def _draw(axes: Axes, task: PicturedTask, shape: _Shape, points: float) -> None:
         label = "\n".join(textwrap.wrap(f"{number + 1} {name}", letters, max_lines=4, placeholder=" …"))
         axes.text(-0.15, top + 0.5, label, fontsize=_SIZE, ha="right", va="center")
         for place, image in enumerate(task.support[number]):
-            _image(axes, image, place % shape.support * _STEP, top + place // shape.support * _LINE)
-        for place, (image, predicted) in enumerate(
-            zip(task.query[number], task.predicted[number], strict=True)
-        ):
+            left, below = place % shape.support * _STEP, top + place // shape.support * _LINE
+            axes.imshow(image, extent=(left, left + 1, below + 1, below))
+        queries = zip(task.query[number], task.predicted[number], strict=True)
+        for place, (image, predicted) in enumerate(queries):
             left = shape.query_left + place % shape.query * _STEP
             below = top + place // shape.query * _LINE
-            _image(axes, image, left, below)
+            axes.imshow(image, extent=(left, left + 1, below + 1, below))
             correct = predicted == number
             colour = UP if correct else DOWN
-            frame = Rectangle((left, below), 1, 1, fill=False, edgecolor=colour, linewidth=2)
-            axes.add_patch(frame)
+            axes.add_patch(Rectangle((left, below), 1, 1, fill=False, edgecolor=colour, linewidth=2))
             wrong = shortened(f"✗ {predicted + 1} {task.class_names[predicted]}", mark_letters - 1)
             mark = "✓" if correct else wrong
             axes.text(left + 0.5, below + 1.05, mark, fontsize=_MARK_SIZE, ha="center", va="top")
-
-
-def _image(axes: Axes, image: UInt8[np.ndarray, "H W 3"], left: float, top: float) -> None:
-    axes.imshow(image, extent=(left, left + 1, top + 1, top))
 
 
 @style()

@@ -52,20 +52,13 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
     baselines = list(dict.fromkeys(item.baseline for item in comparisons if item.baseline))
     over = baselines[0] if len(baselines) == 1 else "baseline"
 
-    def difference(item: Comparison) -> Value:
-        if item.difference is None:
-            return None if item.alone else "baseline"
-        return item.difference
-
     def tasks(item: Comparison) -> Value:
         """The tasks of a row, where the title does not have them."""
         if not alike:
             return describe_tasks(item.result)
         return None if same_count else f"{item.result.record.tasks:,}"
 
-    def excluded(item: Comparison) -> Value:
-        return None if item.difference is None else "yes" if item.difference.excludes_zero else "no"
-
+    differences = [item.difference for item in comparisons]
     columns: dict[Column, list[Value]] = {
         Column("Method", "method"): [item.label for item in comparisons],
         Column("Tasks", "tasks"): [tasks(item) for item in comparisons],
@@ -73,8 +66,12 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
         Column("Unadapted", "unadapted", True): [item.result.unadapted for item in comparisons],
         Column("Gain", "gain", True): [item.gain for item in comparisons],
         Column("The set adds", "set_adds", True): [item.set_adds for item in comparisons],
-        Column(f"Over {over}", "difference", True): [difference(item) for item in comparisons],
-        Column("Excludes 0", "excludes_zero"): [excluded(item) for item in comparisons],
+        Column(f"Over {over}", "difference", True): [
+            item.difference or (None if item.alone else "baseline") for item in comparisons
+        ],
+        Column("Excludes 0", "excludes_zero"): [
+            each and ("yes" if each.excludes_zero else "no") for each in differences
+        ],
         Column("Baseline", "baseline"): [
             item.baseline if len(baselines) > 1 else None for item in comparisons
         ],
@@ -91,35 +88,25 @@ def comparison_table(results: Sequence[LoadedResult], baseline: int | None = Non
 
 def score_tables(comparisons: Sequence[Comparison]) -> list[Table]:
     """All scores of the results that have several, such as seen and unseen: a table for each setting."""
-    settings = dict.fromkeys(item.result.record.setting for item in comparisons if item.result.scores)
-    return [
-        _score_table(setting, [item for item in comparisons if item.result.record.setting == setting])
-        for setting in settings
-    ]
-
-
-def _score_table(setting: str, comparisons: Sequence[Comparison]) -> Table:
-    names = dict.fromkeys(name for item in comparisons for name in item.result.scores)
-    return Table(
-        title=f"All scores of the setting {setting} in %, mean ± 95 % interval over tasks",
-        columns=(Column("Score", "score"), *(Column(item.label, item.label, True) for item in comparisons)),
-        rows=tuple(
-            (name.replace("_", " "), *(item.result.scores.get(name) for item in comparisons))
-            for name in names
-        ),
-    )
+    tables = []
+    for setting in dict.fromkeys(item.result.record.setting for item in comparisons if item.result.scores):
+        items = [item for item in comparisons if item.result.record.setting == setting]
+        names = dict.fromkeys(name for item in items for name in item.result.scores)
+        rows = ((name.replace("_", " "), *(item.result.scores.get(name) for item in items)) for name in names)
+        columns = (Column("Score", "score"), *(Column(item.label, item.label, True) for item in items))
+        title = f"All scores of the setting {setting} in %, mean ± 95 % interval over tasks"
+        tables.append(Table(title, columns, tuple(rows)))
+    return tables
 
 
 def notes_table(comparisons: Sequence[Comparison]) -> Table | None:
     """The notes of the settings; None where there are none."""
-    rows = [
-        (item.label, name, text) for item in comparisons for name, text in item.result.record.notes.items()
-    ]
-    rows += [
-        (item.label, "left out, with too few items", ", ".join(item.result.record.left_out))
-        for item in comparisons
-        if item.result.record.left_out
-    ]
+    rows = []
+    for item in comparisons:
+        rows += [(item.label, name, text) for name, text in item.result.record.notes.items()]
+        if item.result.record.left_out:
+            names = ", ".join(item.result.record.left_out)
+            rows.append((item.label, "left out, with too few items", names))
     columns = (Column("Result", "result"), Column("What", "what"), Column("", "text"))
     return Table("What else the settings say", columns, tuple(rows)) if rows else None
 
@@ -195,7 +182,7 @@ def markdown_text(table: Table) -> str:
         return f"| {' | '.join(cells)} |"
 
     lines = [
-        f"{escape_markdown(table.title)}",
+        escape_markdown(table.title),
         "",
         line([escape_markdown(column.title) for column in table.columns]),
         line(["---:" if column.estimate else ":---" for column in table.columns]),
@@ -236,11 +223,11 @@ def latex_text(table: Table) -> str:
         return "    " + " & ".join(cells) + r" \\"
 
     def cell_of(cell: Value) -> str:
-        if isinstance(cell, Estimate) and cell.mark:
-            return cell_of(cell._replace(mark="")) + _latex(cell.mark)
-        text = text_of(cell)
-        number = isinstance(cell, Score | Difference | Estimate)
-        return "$" + text.replace("±", r"\pm") + "$" if number else _latex(text)
+        if cell is None or isinstance(cell, str):
+            return _latex(text_of(cell))
+        mark = cell.mark if isinstance(cell, Estimate) else ""
+        number = text_of(cell).removesuffix(mark).replace("±", r"\pm")
+        return f"${number}${_latex(mark)}"
 
     alignment = "".join("r" if column.estimate else "l" for column in table.columns)
     lines = [
@@ -264,16 +251,12 @@ def latex_text(table: Table) -> str:
 def _alone(item: Comparison, comparisons: Sequence[Comparison]) -> str:
     others = [other for other in comparisons if other is not item]
     nearest = next((other for other in others if other.result.record.method == "ProtoNet"), others[0])
-    return (
-        f"{item.label} has no baseline: its tasks are not those of {nearest.label} "
-        f"({describe_fields(item.result, nearest.result)})."
-    )
+    differing = describe_fields(item.result, nearest.result)
+    return f"{item.label} has no baseline: its tasks are not those of {nearest.label} ({differing})."
 
 
 def _setting(result: LoadedResult, name: str) -> str:
-    if name not in result.recipe:
-        return "–"
-    value = result.recipe[name]
+    value = result.recipe.get(name, "–")
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

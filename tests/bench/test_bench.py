@@ -1,4 +1,4 @@
-"""The commands from end to end, at tiny sizes, on a tiny set."""
+"""The parts from end to end, at tiny sizes, on a tiny set."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fewset.bench.measuring import ratio_of
-from fewset.bench.parts import _agreement
+from fewset.bench.measuring import Measuring
+from fewset.bench.parts import _agreement, bench_classify, bench_data, bench_evaluate, bench_train
 from fewset.bench.sides import EmbeddedSplit, Input, PlainModel, Published, Training
 from fewset.bench.workers import Side, Worker
 from fewset.core.errors import UserError
@@ -16,20 +16,16 @@ from fewset.models.adapters.identity import Identity
 from fewset.models.backbones.conv4 import Conv4
 from fewset.models.heads.prototype import PrototypeHead
 from fewset.models.model import FewShotModel
-from tests.helpers.command_line import succeed
 
-TINY = ("--data", "tiny")
+SETUP = Measuring(repetitions=2)
 MODEL = {"data": "tiny", "backbone": "conv4", "size": 16, "device": "cpu"}
 INPUT = MODEL | {"batch": 3, "steps": 1}
-SCORE = MODEL | {"split": "test", "run": None}
+SCORE = MODEL | {"split": "test"}
 
 
-def bench(part: str, out: Path, *options: str) -> dict:
-    common = ("--repetitions", "2", "--json", "--out", str(out))
-    output = succeed("bench", part, *common, *options)
-    record = json.loads(out.read_text())
-    assert json.loads(output) == record
-    assert record["part"] == part
+def images_of(record: dict) -> list[int]:
+    """The images of each side of a record, which is checked."""
+    assert json.loads(json.dumps(record)) == record
     assert record["machine"]["torch"] == torch.__version__
     assert record["commit"]
     for side in record["sides"]:
@@ -39,35 +35,24 @@ def bench(part: str, out: Path, *options: str) -> dict:
         assert side["peak_memory"] > 2**24
     for ratio in record["ratios"]:
         assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
-    return record
+    return [side["images"] for side in record["sides"]]
 
 
 @pytest.mark.slow
-def test_scoring_and_input(tiny_set: ImageSet, tmp_path: Path) -> None:
-    counts = ("--tasks", "17", "--published-tasks", "3")
-    sizes = ("--way", "3", "--query", "5", *counts, *TINY)
-    records = tmp_path / "performance"
-    record = bench("evaluate", records / "evaluate.json", *sizes)
-    assert [side["images"] for side in record["sides"]] == [len(tiny_set.select("test").rows), 3 * 3 * 6]
+def test_scoring_training_and_input(tiny_set: ImageSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = bench_evaluate(SETUP, data="tiny", way=3, query=5, tasks=17, published_tasks=3)
+    assert images_of(record) == [len(tiny_set.select("test").rows), 3 * 3 * 6]
     assert record["agreement"]["tasks"] == 6
-    record = bench("data", records / "data.json", "--images", "5", "--batch", "7", *TINY)
-    assert [side["images"] for side in record["sides"]] == [7, 7, 5]
-
-
-@pytest.mark.slow
-def test_training_steps(tiny_set: ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert images_of(bench_data(SETUP, data="tiny", images=5, batch=7)) == [7, 7, 5]
     monkeypatch.setattr("fewset.bench.parts.META_TRAINING", {"way": 3, "query": 5})
-    record = bench("train", tmp_path / "train.json", "--batch", "7", *TINY)
-    assert [side["images"] for side in record["sides"]] == [7, 7, 18, 18]
-    assert len(tiny_set.labels) == 297
+    assert images_of(bench_train(SETUP, data="tiny", batch=7)) == [7, 7, 18, 18]
 
 
 @pytest.mark.slow
-def test_photos_to_a_classifier(tmp_path: Path) -> None:
-    records = tmp_path / "performance"
-    sizes = ("--images", "2", "--photos", "10", "--width", "67", "--height", "53", "--device", "cpu")
-    record = bench("classify", records / "classify.json", *sizes)
-    assert [side["images"] for side in record["sides"]] == [2, 2, 2, 2, 10]
+def test_photos_to_a_classifier() -> None:
+    setup = Measuring(repetitions=2, device="cpu")
+    record = bench_classify(setup, images=2, photos=10, width=67, height=53)
+    assert images_of(record) == [2, 2, 2, 2, 10]
     assert record["machine"]["threads"] == 1
     *_, share = record["ratios"]
     assert share["high"] < 1
@@ -142,7 +127,3 @@ def test_more_than_one_query_of_difference_is_a_defect() -> None:
     }  # fmt: skip
     with pytest.raises(RuntimeError, match="disagree"):
         _agreement(engine, published, queries=7)
-
-
-def test_a_ratio_is_the_median_of_the_rounds() -> None:
-    assert ratio_of("x", [3.0, 1.0, 7.0]) == {"what": "x", "median": 3.0, "low": 1.0, "high": 7.0}

@@ -100,7 +100,6 @@ COMPUTE = [
     ["ablate", "heads", *options(PRETRAIN)],
     ["data", "relate", "tiny"],
 ]
-MEASURE = [["bench", part, "--data", "tiny"] for part in ("evaluate", "train", "data")]
 LOAD = [["params"], ["data", "import", "folder", "."], ["export", "a.fewset", "-o", "a.onnx"]]
 # These only show or copy files.
 APART = ["info", "compare", "report", "results", "recipes", "weights", "import-weights"]
@@ -108,7 +107,7 @@ APART += ["data list", "data info", "data verify"]
 
 
 def called(words: list[str]) -> str:
-    return " ".join(words[:2]) if words[0] in ("bench", "data") else words[0]
+    return " ".join(words[:2]) if words[0] == "data" else words[0]
 
 
 def test_every_command_that_computes_takes_a_device_and_plugins() -> None:
@@ -120,7 +119,7 @@ def test_every_command_that_computes_takes_a_device_and_plugins() -> None:
 
 
 @pytest.mark.usefixtures("tiny_set")
-@pytest.mark.parametrize("words", [*COMPUTE, *MEASURE], ids=called)
+@pytest.mark.parametrize("words", [*COMPUTE, ["bench", "train", "--data", "tiny"]], ids=called)
 def test_the_device_is_not_ignored(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "--device cuda:99 needs GPU 99" in fail(*words, "--device", "cuda:99")
@@ -208,11 +207,15 @@ def test_user_errors_name_the_mistake(
 def test_a_user_error_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Whatever characters are in a name."""
     assert end("data", "info", "[absent]", monkeypatch=monkeypatch) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert "[absent]" in error
+    monkeypatch.setattr("fewset.report.page.build_report", raising(UserError("a\nb\r\x1b[31m\x0bc \ud800")))
+    assert end("report", "a run", monkeypatch=monkeypatch) == 2
+    assert capsys.readouterr().err == "error: a b ?[31m c ?\n"
 
 
 def raising(error: BaseException) -> object:
@@ -220,14 +223,6 @@ def raising(error: BaseException) -> object:
         raise error
 
     return call
-
-
-def test_names_with_line_ends_are_printed_on_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("fewset.report.page.build_report", raising(UserError("a\nb\r\x1b[31m\x0bc \ud800")))
-    assert end("report", "a run", monkeypatch=monkeypatch) == 2
-    assert capsys.readouterr().err == "error: a b ?[31m c ?\n"
 
 
 def test_ctrl_c_is_one_line_and_exit_code_130(
@@ -250,8 +245,8 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
     leave = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})"
     program = f"{leave}; from fewset.__main__ import main; main()"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    told = "error: the working directory is gone; change to one that is there\n"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", told)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert "the working directory is gone" in ended.stderr
 
 
 def test_an_error_of_the_system_is_one_line(

@@ -1,9 +1,7 @@
 """fit, predict and info as a user types them."""
 
 import csv
-import errno
 import json
-import os
 import pickle
 import re
 import shutil
@@ -12,7 +10,6 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +22,6 @@ from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.labels import NONE_OF_THESE
 from fewset.classify.photos.sources import State
 from fewset.classify.predict import run as predicting
-from fewset.classify.predict import sort as sorting
 from fewset.classify.predict.answers import Row
 from fewset.classify.predict.files import PartialAnswers
 from fewset.cli import app as cli
@@ -74,9 +70,7 @@ def read(file: str | Path) -> list[dict[str, str]]:
 
 
 def tree(folder: str | Path) -> list[str]:
-    return sorted(
-        path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if not path.is_dir()
-    )
+    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*") if not path.is_dir())
 
 
 # fit and info
@@ -104,24 +98,15 @@ def test_fit_says_how_far_to_trust_it(photos: Path) -> None:
 
 
 @pytest.mark.parametrize("shots", [1, 2])
-def test_with_one_or_two_photos_there_is_no_accuracy(shots: int) -> None:
+def test_with_one_or_two_photos_there_is_no_accuracy(shots: int, inbox: Path) -> None:
     output = succeed("fit", write_photos(Path("few"), shots), "-o", "my.fewset", "--encoder", "tiny")
     assert output.startswith("3 classes of 1 photo;" if shots == 1 else "3 classes of 2 photos;")
     assert "Expected accuracy on new photos: unknown" in output
-    assert " right" not in output
-
-
-def test_a_folder_a_zip_file_and_a_table_make_the_same_classifier(photos: Path, classifier: Path) -> None:
-    shutil.make_archive("photos", "zip", photos)
-    rows = [f"{path},{path.parent.name}" for path in sorted(photos.rglob("*.png"))]
-    Path("photos.csv").write_text("\n".join(["path,label", *rows]) + "\n")
-    expected = FewShotClassifier.load(classifier, encoder=TinyEncoder()).predict_proba(photos)
-    for source in ("photos.zip", "photos.csv"):
-        succeed("fit", source, "-o", "other.fewset", "--encoder", "tiny", "--card", f"{source}.md")
-        found = FewShotClassifier.load("other.fewset", encoder=TinyEncoder()).predict_proba(photos)
-        np.testing.assert_array_equal(found, expected)
-        assert Path(f"{source}.md").read_text().startswith("# other")
-    assert not Path("other.fewset.md").exists()
+    if shots == 1:
+        assert "closeness" not in succeed("info", "my.fewset")
+        answers = fewset("predict", "my.fewset", inbox, "--reject")
+        assert "that takes two different photos of a class" in answers.stderr
+        assert NONE_OF_THESE not in answers.stdout
 
 
 def test_a_table_may_have_groups(photos: Path) -> None:
@@ -139,16 +124,15 @@ def test_a_table_may_have_groups(photos: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("odd", ["../1.png", "/1.png", "C:\\1.png", "grass/no suffix"])
-def test_what_is_left_out_is_counted_and_named(odd: str, classifier: Path, photos: Path) -> None:
+def test_what_is_left_out_is_counted_and_named(classifier: Path, photos: Path) -> None:
     with zipfile.ZipFile("odd.zip", "w") as archive:
         for path in photos.rglob("*.png"):
             archive.write(path, path.relative_to(photos))
-        archive.writestr(odd, (photos / "grass" / "0.png").read_bytes())
-    named = rf"odd\.zip: left out 1 images: .*{re.escape(odd.rpartition('/')[2])}"
-    with pytest.warns(UserWarning, match=named):
+        for odd in ("../1.png", "/1.png", "C:\\1.png", "grass/no suffix"):
+            archive.writestr(odd, (photos / "grass" / "0.png").read_bytes())
+    with pytest.warns(UserWarning, match=r"odd\.zip: left out 4 images: .*no suffix"):
         succeed("fit", "odd.zip", "-o", "other.fewset", "--encoder", "tiny")
-    with pytest.warns(UserWarning, match=named):
+    with pytest.warns(UserWarning, match=r"left out 4 images"):
         assert len(succeed("predict", classifier, "odd.zip").splitlines()) == 15
 
 
@@ -187,8 +171,6 @@ def test_info_lists_the_classes(classifier: Path) -> None:
     learned = FewShotClassifier.load(classifier, encoder=TinyEncoder()).learned_
     assert learned.trust.in_words in output
     assert f"its closeness is below {learned.threshold(0.05):.3f}" in output
-    succeed("fit", write_photos(Path("few"), 1), "-o", "one.fewset", "--encoder", "tiny")
-    assert "closeness" not in succeed("info", "one.fewset")
 
 
 # predict
@@ -266,30 +248,24 @@ def test_names_that_are_not_text(classifier: Path) -> None:
     assert json.loads(Path("a.json").read_text())[0]["file"] == name
 
 
-def test_together_is_told_when_it_is_not_advised(classifier: Path, inbox: Path) -> None:
-    with pytest.warns(UserWarning, match="together is not advised with 5 photos a class"):
+def test_together(classifier: Path, inbox: Path) -> None:
+    """It changes the answers, and is not advised with 5 photos of each class."""
+    with pytest.warns(UserWarning, match="not advised"):
         succeed("predict", classifier, inbox, "--together", "--csv", "a.csv")
     fitted = FewShotClassifier.load(classifier, encoder=TinyEncoder())
     good = [row for row in read("a.csv") if not row["problem"]]
+    files = [row["file"] for row in good]
     with pytest.warns(UserWarning, match="not advised"):
-        expected = fitted.predict_proba([row["file"] for row in good], together=True)
+        expected = fitted.predict_proba(files, together=True)
     np.testing.assert_allclose([float(row["probability"]) for row in good], expected.max(axis=1), atol=6e-5)
-    alone = fitted.predict_proba([row["file"] for row in good])
-    assert np.abs(expected - alone).max() > 0.01  # so that the option could not have been ignored
-
-
-def test_none_of_these_takes_two_photos_of_a_class(inbox: Path) -> None:
-    succeed("fit", write_photos(Path("few"), 1), "-o", "one.fewset", "--encoder", "tiny")
-    output = fewset("predict", "one.fewset", inbox, "--reject")
-    assert "that takes two different photos of a class" in output.stderr
-    assert NONE_OF_THESE not in output.stdout
+    assert np.abs(expected - fitted.predict_proba(files)).max() > 0.01
 
 
 # Stopped runs
 
 
 def stop_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next run is stopped as it writes the chunk after so many, of which a part reaches the disk."""
+    """The next run is stopped as it writes the chunk after these, of which a part reaches the disk."""
     usual, count = PartialAnswers.append, 0
 
     def append(answers: PartialAnswers, rows: Iterable[tuple[State, Row]]) -> None:
@@ -340,8 +316,6 @@ def test_a_stopped_run_goes_on_to_the_same_files(
     [
         lambda line: line.replace(b'"top"', b'"pot"'),
         lambda line: line[:40],
-        lambda line: line.replace(b'"nearest": "', b'"nearest": "\\ud800'),
-        lambda line: b"[]\n",  # noqa: ARG005
         lambda line: b"\xff\n",  # noqa: ARG005
     ],
 )
@@ -385,36 +359,6 @@ def test_answers_of_another_run_are_not_used(
     ):
         assert "give the command that began it" in fail("predict", *words, "--csv", "a.csv", "--resume")
     succeed("predict", classifier, inbox, "--csv", "a.csv", "--resume")
-
-
-def stop_while_sorting(words: Sequence[object], after: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a command that is stopped when so many photos are sorted."""
-    usual = sorting._put
-
-    def put(*given: Any) -> Path:
-        nonlocal after
-        after -= 1
-        if after < 0:
-            raise KeyboardInterrupt
-        return usual(*given)
-
-    with monkeypatch.context() as stopped:
-        stopped.setattr(sorting, "_put", put)
-        assert fewset(*words).exit_code == 130
-
-
-def test_a_photo_that_comes_while_a_run_is_stopped_stays(
-    classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = "predict", classifier, inbox, "--move-to", "sorted", "--csv", "a.csv"
-    stop_while_sorting(words, 1, monkeypatch)
-    new = inbox / "blue sky" / "20.png"
-    assert not new.exists()
-    photo("grass", 77).save(new)
-    succeed(*words, "--resume")
-    assert tree(inbox) == ["blue sky/20.png", "broken.jpg"]
-    assert len(tree("sorted")) == 10
-    assert all(row["moved_to"] or row["problem"] for row in read("a.csv"))
 
 
 @pytest.mark.filterwarnings("ignore:together is not advised")
@@ -469,27 +413,6 @@ def test_photos_are_moved_into_folders_and_nothing_is_overwritten(classifier: Pa
             assert Path(row["moved_to"]).read_bytes() == before[Path(row["file"])]
 
 
-def test_a_photo_that_is_in_its_folder_stays(classifier: Path, inbox: Path) -> None:
-    succeed("predict", classifier, inbox, "--move-to", "sorted")
-    before = tree("sorted")
-    Path("listed.csv").write_text("path\n" + "".join(f"sorted/{name}\n" for name in before))
-    succeed("predict", classifier, "listed.csv", "--move-to", "sorted", "--csv", "a.csv")
-    assert tree("sorted") == before
-    assert all(row["moved_to"] == row["file"] for row in read("a.csv"))
-
-
-def test_a_photo_goes_to_another_disk(classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def link(*_: Path) -> None:
-        raise OSError(errno.EXDEV, "Invalid cross-device link")
-
-    before = sorted(path.read_bytes() for path in inbox.rglob("*.png"))
-    monkeypatch.setattr(os, "link", link)
-    succeed("predict", classifier, *inbox.rglob("*.png"), "--move-to", "sorted")
-    assert sorted(path.read_bytes() for path in Path("sorted").rglob("*.png")) == before
-    assert tree(inbox) == ["broken.jpg"]
-    assert not list(Path().rglob("*.partial"))
-
-
 def test_photos_are_linked(classifier: Path, inbox: Path) -> None:
     words = ["predict", classifier, inbox, "--link-to", "sorted", "--json", "a.json"]
     succeed(*words)
@@ -502,43 +425,6 @@ def test_photos_are_linked(classifier: Path, inbox: Path) -> None:
     succeed(*words)
     assert tree("sorted") == once  # the same links again, not more of them
     assert len(tree(inbox)) == 11
-
-
-@pytest.mark.parametrize("how", ["--move-to", "--link-to"])
-@pytest.mark.parametrize("stopped", [0, 5])
-def test_sorting_survives_a_stop(
-    how: str, stopped: int, classifier: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before a photo is put, and after it."""
-    photo("grass", 20).save(inbox / "20.png")
-    shutil.copytree(inbox, "again/inbox")
-    shutil.copy(classifier, "again")
-    words = ["predict", classifier, inbox, how, "sorted", "--csv", "a.csv"]
-    succeed(*words)
-    expected = tree("sorted")
-    monkeypatch.chdir("again")
-    name = how[2:6]
-    usual, count = getattr(sorting, name), 0
-
-    def place(photo: Path, target: Path) -> None:
-        nonlocal count
-        if count == stopped:
-            raise KeyboardInterrupt
-        usual(photo, target)
-        count += 1
-        if count == stopped:
-            raise KeyboardInterrupt
-
-    for _ in range(2):
-        monkeypatch.setattr(sorting, name, place)
-        resume = ["--resume"] if Path("a.csv.partial").exists() else []
-        assert fewset(*words, *resume).exit_code == 130
-        monkeypatch.setattr(sorting, name, usual)
-    succeed(*words, "--resume")
-    assert tree("sorted") == expected
-    assert Path("a.csv").read_bytes() == Path("../a.csv").read_bytes()
-    assert len(tree("inbox")) == (1 if how == "--move-to" else 12)
-    assert not list(Path().glob("*.partial*"))
 
 
 def test_what_cannot_be_sorted_is_refused_before_the_work(
@@ -573,21 +459,6 @@ def test_photos_elsewhere_are_not_moved_away_through_a_link(classifier: Path, in
         r"inbox/linked/[a-z ]+ is a link to a place outside of inbox, whose photos would be", message
     )
     assert (len(tree(album)), Path("sorted").exists()) == (6, False)
-    succeed("predict", classifier, inbox, "--link-to", "links")
-    succeed("predict", classifier, album, "--move-to", "sorted")
-    assert tree(album) == []
-
-
-def test_a_photo_under_two_spellings_is_one(classifier: Path, inbox: Path) -> None:
-    succeed("predict", classifier, inbox, inbox.absolute(), "inbox/../inbox", "--csv", "a.csv")
-    assert len(read("a.csv")) == 11
-
-
-def test_rows_that_do_not_fit_the_encoder_are_refused(classifier: Path, inbox: Path) -> None:
-    register_encoder("wider")(lambda device: TinyEncoder(dim=97))  # noqa: ARG005
-    message = fail("predict", classifier, inbox, "--encoder", "wider")
-    assert "the classifier is damaged: its rows have" in message
-    assert "fit it again" in message
 
 
 def test_names_with_brackets_are_shown_as_they_are(photos: Path) -> None:
@@ -613,8 +484,9 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
             assert "is not a usable classifier" in fail(*command, f"{name}.fewset", *more)
         assert "there is no file absent.fewset; make one" in fail(*command, "absent.fewset", *more)
     register_encoder("other")(lambda device: TinyEncoder(digest="e" * 64))  # noqa: ARG005
-    message = fail("predict", classifier, inbox, "--encoder", "other")
-    assert "was made with the encoder tiny" in message
+    assert "made with the encoder tiny" in fail("predict", classifier, inbox, "--encoder", "other")
+    register_encoder("wider")(lambda device: TinyEncoder(dim=97))  # noqa: ARG005
+    assert "its rows have" in fail("predict", classifier, inbox, "--encoder", "wider")
     X, y = labelled_rows(1)  # noqa: N806
     FewShotClassifier().fit(X, y).save("rows.fewset")
     assert "fitted on rows of features" in fail("predict", "rows.fewset", inbox)
@@ -624,33 +496,19 @@ def test_files_that_are_no_classifier(classifier: Path, inbox: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fit", "absent", "-o", "a"], "absent does not exist"),
         (["fit", "empty", "-o", "a"], "there are no photos in empty"),
         (["fit", "one", "-o", "a"], "got photos of 1 class (grass), expected 2 or more"),
         (["fit", "bad.csv", "-o", "a"], "bad.csv has no column 'path'"),
-        (["fit", "absent.csv", "-o", "a"], "there is no file absent.csv"),
         (["fit", "photos", "-o", "absent/a"], "there is no directory absent to write a into"),
         (["fit", "photos", "-o", "a", "--card", "a"], "-o and --card are both a"),
         (["predict", "my.fewset", "absent"], "absent does not exist"),
-        (["predict", "my.fewset", "empty"], "there are no photos in empty"),
         (["predict", "my.fewset", "my.fewset"], "neither a directory nor a complete zip file"),
         (["predict", "my.fewset", "photos", "--csv", "empty"], "empty is a directory, expected a file"),
-        (["predict", "my.fewset", "photos", "--csv", "absent/a"], "there is no directory absent"),
-        (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a"], "--csv and --json are both a"),
         (["predict", "my.fewset", "photos", "--csv", "a", "--json", "empty/../a"], "choose two places"),
         (["predict", "my.fewset", "photos", "--csv", "a", "--json", "a.partial"], "--json and the answers"),
-        (
-            ["predict", "my.fewset", "photos", "--csv", "s", "--move-to", "s"],
-            "the folder of photos are both s",
-        ),
-        (
-            ["predict", "my.fewset", "photos", "--json", "my.fewset"],
-            "my.fewset is read and cannot be written",
-        ),
-        (
-            ["predict", "my.fewset", "photos", "--csv", "plugin.py", "--plugin", "plugin.py"],
-            "plugin.py is read",
-        ),
+        (["predict", "my.fewset", "photos", "--csv", "s", "--move-to", "s"], "the folder of photos are both"),
+        (["predict", "my.fewset", "photos", "--json", "my.fewset"], "my.fewset is read and cannot be"),
+        (["predict", "my.fewset", "photos", "--csv", "plugin.py", "--plugin", "plugin.py"], "plugin.py is"),
         (["predict", "my.fewset", "list.csv", "--csv", "bare"], "bare is read and cannot be written"),
         (["fit", "list.csv", "-o", "bare"], "bare is read and cannot be written"),
         (["fit", "photos", "-o", "photos/grass/0.png"], "0.png has the name of a photo"),

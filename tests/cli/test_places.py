@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from fewset.experiments.recipes import recipe_text
-from fewset.experiments.train_run import execute
 from tests.helpers.command_line import fail
 from tests.helpers.disks import fill, make_read_only
 from tests.helpers.results import write_run
-from tests.helpers.tiny_recipes import FEATURES, MODEL, TRAIN, recipe
+from tests.helpers.tiny_recipes import FEATURES, recipe
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -33,11 +32,6 @@ def _train(own: Path, place: Path) -> list[Any]:
     return ["train", own / "features.toml", "--out", place / "run"]
 
 
-def _export(own: Path, place: Path) -> list[Any]:
-    execute(recipe({**TRAIN, "model": MODEL}, epochs=0, init=""), "train", own / "run", echo=str)
-    return ["export", own / "run", "-o", place / "model.onnx"]
-
-
 def _paper(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
     (place / "paper" / "heads").mkdir(parents=True)
     shutil.copyfile(RESULTS / "paper" / "heads" / "heads.json", place / "paper" / "heads" / "heads.json")
@@ -45,7 +39,7 @@ def _paper(own: Path, place: Path) -> list[Any]:  # noqa: ARG001
 
 
 IN_PLACE: list[Prepare] = [_paper]  # what they write lies beside what they read
-ELSEWHERE: list[Prepare] = [_report, _results, _train, _export]
+ELSEWHERE: list[Prepare] = [_report, _results, _train]
 
 
 def name_of(value: Any) -> str:

@@ -4,38 +4,54 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from fewset.core.errors import UserError
-from fewset.data.images.store import open_set
+from fewset.data.images.store import ImageSet, open_set
 from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.weights import load_weights, save_weights
 from fewset.io.files import file_digest
 from fewset.paper import runner as study_runner
 from fewset.paper.catalogue import ABLATIONS, STUDIES
 from fewset.paper.runner import StudyRunner, run_study
-from fewset.paper.study import PlannedNumber, PlannedRun, StudyPlan, read_study, write_study
+from fewset.paper.study import PlannedNumber, PlannedRun, Study, StudyPlan, read_study, write_study
+from fewset.tasks.scores import SET_ADDS
 from tests.helpers.command_line import PRETRAIN, TRAIN, fail, options, succeed
-
-pytestmark = pytest.mark.usefixtures("tiny_set")
+from tests.helpers.tiny_set import make_tiny_set
 
 SMALL = list(dict.fromkeys([*PRETRAIN, *TRAIN]))
 TWO = StudyPlan(
-    "Two numbers of one run",
+    "Numbers of one run",
     (
         PlannedNumber("before", "all", PlannedRun("feat"), score="before"),
         PlannedNumber("after", "all", PlannedRun("feat")),
+        PlannedNumber("after", "the set adds", PlannedRun("feat"), score=SET_ADDS),
         PlannedNumber("after", "wider", PlannedRun("feat"), tasks={"way": 5}),
     ),
 )
 
 
+@pytest.fixture(scope="module")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which the study TWO and its runs are made, once."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEWSET_HOME", str(folder / "home"))
+        make_tiny_set()
+        run_study("two", TWO, StudyRunner("strokes", folder / "runs", SMALL), folder / "two.json")
+    return folder
+
+
 @pytest.fixture
-def runner(tmp_path: Path) -> StudyRunner:
-    return StudyRunner("strokes", tmp_path / "runs", SMALL)
+def made(_made: Path, tmp_path: Path, tiny_set: ImageSet) -> Path:  # noqa: ARG001
+    """A copy of the study TWO and its runs, for a test to change."""
+    shutil.copytree(_made / "runs", tmp_path / "runs")
+    shutil.copy(_made / "two.json", tmp_path)
+    return tmp_path
 
 
 @pytest.fixture
@@ -51,127 +67,91 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
     return calls
 
 
-def test_a_number_is_that_of_the_runs_result_file(
-    runner: StudyRunner, tmp_path: Path, scored: list[dict]
-) -> None:
-    study = run_study("two", TWO, runner, tmp_path / "two.json")
-    result = json.loads((tmp_path / "runs" / "strokes-feat" / "result.json").read_text())
+def run_two(made: Path, *overrides: str, **options: Any) -> Study:
+    """Make the study TWO again."""
+    runner = StudyRunner("strokes", made / "runs", [*SMALL, *overrides], **options)
+    return run_study("two", TWO, runner, made / "two.json")
+
+
+def test_a_number_is_that_of_the_runs_result_file(made: Path) -> None:
+    study = read_study(made / "two.json")
+    result = json.loads((made / "runs" / "strokes-feat" / "result.json").read_text())
     assert study.ours("", "after", "all").mean == result["mean"]
     assert study.ours("", "before", "all").mean == result["before"]["mean"]
-    wider, _ = evaluate_run(tmp_path / "runs" / "strokes-feat", way=5)
+    adds = study.ours("", "after", "the set adds")
+    assert {"mean": adds.mean, "ci95": adds.ci95} == result["fields"]["set_adds"]
+    wider, _ = evaluate_run(made / "runs" / "strokes-feat", way=5)
     assert study.ours("", "after", "wider").mean == wider.mean
-    assert len(scored) == 2  # before and after come from one evaluation
-    assert read_study(tmp_path / "two.json") == study
-    assert (study.rows, study.columns, study.data) == (("before", "after"), ("all", "wider"), "tiny")
+    assert (study.rows, study.data) == (("before", "after"), "tiny")
+    assert study.columns == ("all", "the set adds", "wider")
     assert study.number("", "before", "wider") is None
+    assert (study.blank, study.missing) == (2, 0)
 
 
-def test_everything_is_computed_on_the_device(
-    runner: StudyRunner, tmp_path: Path, scored: list[dict], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_is_computed_on_the_device(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The training, the evaluation, the pictures and the table of features."""
-    elsewhere = StudyRunner("strokes", tmp_path / "runs", SMALL, device="cuda:99")
-    trained: list[object] = []
-    execute = study_runner.execute
-
-    def recording(*words: object, **options: object) -> dict:
-        trained.append(options["device"])
-        return execute(*words, **options | {"device": "cpu"})
-
-    monkeypatch.setattr(study_runner, "execute", recording)
-    elsewhere.make(PlannedRun("pretrain"))
-    assert trained == ["cuda:99"]
-    one = StudyPlan("One", (PlannedNumber("one", "all", PlannedRun("pretrain")),))
+    elsewhere = StudyRunner("strokes", made / "runs", SMALL, device="cuda:99")
+    for make in (
+        lambda: elsewhere.make(PlannedRun("feat", 5)),
+        lambda: run_study("one", TWO, elsewhere, made / "one.json"),
+        STUDIES["low-shot"](elsewhere).prepare,
+    ):
+        with pytest.raises(UserError, match="GPU 99"):
+            make()
+    monkeypatch.setattr(StudyRunner, "make", lambda *_: made / "runs" / "strokes-feat")
     with pytest.raises(UserError, match="GPU 99"):
-        run_study("one", one, elsewhere, tmp_path / "one.json")
-    assert scored[-1]["device"] == "cuda:99"
-    with pytest.raises(UserError, match="GPU 99"):
-        STUDIES["low-shot"](elsewhere).prepare()
-    with pytest.raises(UserError, match="GPU 99"):
-        STUDIES["cross-domain"](elsewhere).pictures(tmp_path, None)
-    assert trained == ["cuda:99"] * 3  # the pre-training and FEAT in one domain
-    run_study("two", TWO, runner, tmp_path / "two.json")
-    assert scored[-1]["device"] == trained[-1] == "auto"
+        STUDIES["cross-domain"](elsewhere).pictures(made, None)
 
 
-def test_a_study_continues_where_it_stopped(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
-    file = tmp_path / "two.json"
-    whole = run_study("two", TWO, runner, tmp_path / "whole.json")
-    scored.clear()
-    run_study("two", StudyPlan(TWO.title, TWO.numbers[:2]), runner, file)
-    again = run_study("two", TWO, runner, file)
-    assert [call.get("way") for call in scored] == [None, 5]
-    assert [(cell.stored.mean, cell.row) for cell in again.numbers] == [
-        (cell.stored.mean, cell.row) for cell in whole.numbers
+def test_a_study_continues_where_it_stopped(made: Path, scored: list[dict]) -> None:
+    whole = read_study(made / "two.json")
+    write_study(replace(whole, numbers=whole.numbers[:3]), made / "two.json")
+    again = run_two(made)
+    assert [call.get("way") for call in scored] == [5]
+    assert [number.stored.mean for number in again.numbers] == [
+        number.stored.mean for number in whole.numbers
     ]
 
 
-def test_other_weights_give_another_number(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
-    file = tmp_path / "two.json"
-    before = run_study("two", TWO, runner, file)
-    weights = tmp_path / "runs" / "strokes-feat" / "model.safetensors"
+def test_other_weights_give_another_number(made: Path, scored: list[dict]) -> None:
+    weights = made / "runs" / "strokes-feat" / "model.safetensors"
     model, config = load_weights(weights)
     with torch.no_grad():
         for parameter in model.backbone.parameters():
             parameter.normal_(generator=torch.Generator().manual_seed(7))
     save_weights(model, config, weights)
-    scored.clear()
-    after = run_study("two", TWO, runner, file)
-    assert len(scored) == 2
-    assert [one.result.weights_digest for one in after.numbers] == 3 * [file_digest(weights)]
-    assert after.numbers[0].result.weights_digest != before.numbers[0].result.weights_digest
-    scored.clear()
-    assert run_study("two", TWO, runner, file) == after
-    assert not scored
-
-
-def test_another_recipe_of_the_same_name_gives_another_number(
-    runner: StudyRunner, tmp_path: Path, scored: list[dict]
-) -> None:
-    file = tmp_path / "two.json"
-    run_study("two", TWO, runner, file)
-    shutil.rmtree(tmp_path / "runs")
-    scored.clear()
-    run_study("two", TWO, StudyRunner("strokes", tmp_path / "runs", [*SMALL, "train.balance=3.0"]), file)
+    after = run_two(made)
+    assert len(scored) == 2  # one evaluation gives all scores on the same tasks
+    assert {one.result.weights_digest for one in after.numbers} == {file_digest(weights)}
+    assert run_two(made) == after
     assert len(scored) == 2
 
 
-def test_other_images_give_another_number(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
-    file = tmp_path / "two.json"
-    study = run_study("two", TWO, runner, file)
+def test_other_images_give_another_number(made: Path, scored: list[dict]) -> None:
+    study = read_study(made / "two.json")
     other = tuple(replace(one, result=replace(one.result, data_digest="other")) for one in study.numbers)
-    write_study(replace(study, numbers=other), file)
-    scored.clear()
-    assert run_study("two", TWO, runner, file).numbers[0].result.data_digest == open_set("tiny").digest
+    write_study(replace(study, numbers=other), made / "two.json")
+    assert run_two(made).numbers[0].result.data_digest == open_set("tiny").digest
     assert len(scored) == 2
 
 
-def test_numbers_are_kept_when_their_runs_are_removed(
-    runner: StudyRunner, tmp_path: Path, scored: list[dict]
-) -> None:
-    file = tmp_path / "two.json"
-    study = run_study("two", TWO, runner, file)
-    shutil.rmtree(tmp_path / "runs")
-    scored.clear()
-    assert run_study("two", TWO, runner, file).numbers == study.numbers
-    assert not scored
-
-
-def test_other_tasks_are_scored_again(runner: StudyRunner, tmp_path: Path, scored: list[dict]) -> None:
-    file = tmp_path / "two.json"
-    run_study("two", TWO, runner, file)
-    fewer = StudyRunner("strokes", tmp_path / "runs", SMALL, tasks=7)
-    scored.clear()
-    study = run_study("two", TWO, fewer, file)
+def test_other_tasks_are_scored_again(made: Path, scored: list[dict]) -> None:
+    assert {number.result.tasks for number in run_two(made, tasks=7).numbers} == {7}
     assert len(scored) == 2
-    assert {number.result.tasks for number in study.numbers} == {7}
 
 
-def test_runs_of_other_settings_are_not_replaced(runner: StudyRunner, tmp_path: Path) -> None:
-    run_study("two", TWO, runner, tmp_path / "two.json")
-    other = StudyRunner("strokes", tmp_path / "runs", [*SMALL, "train.optimiser.lr=0.5"])
+def test_runs_of_other_settings_are_not_replaced(made: Path, scored: list[dict]) -> None:
     with pytest.raises(UserError, match="made with other settings"):
-        run_study("two", TWO, other, tmp_path / "other.json")
+        run_two(made, "train.balance=3.0")
+    shutil.rmtree(made / "runs")
+    numbers = read_study(made / "two.json").numbers
+    assert run_two(made).numbers == numbers, "numbers are kept when their runs are removed"
+    assert not scored
+    assert run_two(made, "train.balance=3.0").numbers != numbers
+    assert len(scored) == 2
+
+
+pytestmark = pytest.mark.usefixtures("tiny_set")
 
 
 @pytest.mark.usefixtures("tiny_table")
@@ -190,6 +170,16 @@ def test_every_study_has_a_plan_for_the_shipped_recipes(name: str, tmp_path: Pat
         recipe = runner.recipe(entry.run)
         assert recipes.setdefault(recipe.name, recipe) == recipe
     assert STUDIES[name].__doc__
+
+
+def test_the_benchmark_has_what_the_set_adds_to_each_method_with_an_adapter(tmp_path: Path) -> None:
+    plan = STUDIES["benchmark"](StudyRunner("strokes", tmp_path, ["data.set=tiny"]))
+    adds = [entry for entry in plan.numbers if entry.score == SET_ADDS]
+    assert [(entry.row, entry.column) for entry in adds] == [
+        (method, f"{shot}-shot 5-way, the set adds")
+        for method in ("BiLSTM", "DeepSets", "GCN", "FEAT")
+        for shot in (1, 5)
+    ]
 
 
 def test_the_grids_are_the_papers(tmp_path: Path) -> None:
@@ -228,14 +218,6 @@ def test_transductive_models_are_trained_with_queries(tmp_path: Path) -> None:
         assert plain.train.way == 7
 
 
-def test_ways_are_those_of_the_panel_whatever_the_recipe_trains_on(tmp_path: Path) -> None:
-    runner = StudyRunner("strokes", tmp_path, ["data.set=tiny", "train.way=16", "train.query=7"])
-    for entry in STUDIES["ways"](runner).numbers:
-        train = runner.recipe(entry.run).train
-        assert f"trained {train.way}-way" in entry.panel
-        assert train.query == {5: 15, 20: 5}[train.way]
-
-
 def test_ablate_and_paper_from_the_command_line(tmp_path: Path) -> None:
     where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", *options(SMALL), "--tasks", 11]
     output = succeed("ablate", "adaptation", *where)
@@ -253,6 +235,7 @@ def test_ablate_and_paper_from_the_command_line(tmp_path: Path) -> None:
     assert "Known: adaptation" in fail("ablate", "ways")
 
 
+@pytest.mark.slow
 def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     labels = np.repeat(np.arange(13), 29)
@@ -260,7 +243,7 @@ def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
         tmp_path / "table.npz",
         features=(generator.normal(size=(13, 5))[labels] + generator.normal(size=(len(labels), 5))),
         labels=labels,
-        class_split=np.arange(13) % 2,
+        class_split=np.array(["seen", "unseen"])[np.arange(13) % 2],
     )
     succeed("data", "import", "features", tmp_path / "table.npz")
     where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", "--features", "table"]
@@ -273,6 +256,7 @@ def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
     assert "--features" in fail("paper", "ways", "--features", "table")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transductive", "generalised", "cross-domain"])
 def test_the_settings_as_studies(name: str, tmp_path: Path) -> None:
     small = ["train.query=1", "evaluate.query=1", "train.validation_query=1"]

@@ -10,8 +10,8 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.paper.render import render_study, study_tables
 from fewset.paper.study import Study, read_study, write_study
-from fewset.report.tables import Estimate, markdown_text, plain_text, text_of
-from tests.helpers.study_files import COLUMNS, generalised_study, make_study
+from fewset.report.tables import markdown_text, plain_text, text_of
+from tests.helpers.study_files import generalised_study, make_study
 
 
 def rows_of(study: Study, panel: int = 0) -> list[list[str]]:
@@ -39,14 +39,13 @@ def test_the_papers_numbers_stand_beside_ours_and_are_labelled() -> None:
     assert "(strokes, conv4; paper: miniImageNet, ConvNet)" in table.title
     ours, paper = table.notes
     assert ours == "Ours: strokes, conv4, 10,007 tasks each, made by fewset ablate heads, commit 0123456789."
-    assert paper.startswith(
-        "Paper: supplement, ablation on heads, on miniImageNet, ConvNet. Ours are not on that"
-    )
-
-
-def test_on_the_papers_own_set_levels_may_be_compared() -> None:
-    (table,) = study_tables(make_study(data="miniimagenet"))
-    assert table.notes[-1] == "Paper: supplement, ablation on heads, on miniImageNet, ConvNet."
+    source = "Paper: supplement, ablation on heads, on miniImageNet, ConvNet."
+    assert paper.startswith(f"{source} Ours are not on that")
+    (own_set,) = study_tables(make_study(data="miniimagenet"))
+    assert own_set.notes[-1] == source
+    (none,) = study_tables(make_study(name="ways", columns=("5", "10"), columns_title="ways"))
+    assert [column.title for column in none.columns] == ["heads ↓ ways →", "5", "10"]
+    assert none.notes[-1] == "The paper prints no numbers for this."
 
 
 def test_the_papers_column_has_the_papers_name() -> None:
@@ -77,12 +76,6 @@ def test_a_column_that_the_paper_does_not_have_has_none_beside_it() -> None:
     assert ", 5-shot learning (strokes" in tables[1].title
 
 
-def test_where_the_paper_prints_nothing_that_is_said() -> None:
-    (table,) = study_tables(make_study(name="ways", columns=("5", "10"), columns_title="ways"))
-    assert [column.title for column in table.columns] == ["heads ↓ ways →", "5", "10"]
-    assert table.notes[-1] == "The paper prints no numbers for this."
-
-
 def test_missing_numbers_are_dashes_and_are_counted() -> None:
     study = make_study()
     study = replace(study, numbers=study.numbers[2:], notes=("A note of its own.",))
@@ -90,20 +83,13 @@ def test_missing_numbers_are_dashes_and_are_counted() -> None:
     notes = study_tables(study)[0].notes
     assert notes[0] == "A note of its own."
     assert notes[1].endswith(" Not measured: 2 of 6.")
+    assert "Not measured" not in study_tables(replace(study, blank=2))[0].notes[1]
 
 
 def test_a_study_that_has_not_begun_can_be_shown(tmp_path: Path) -> None:
     for study in (make_study(numbers=()), make_study(numbers=(), style="lines", name="ways")):
         assert len(render_study(study, tmp_path)) == 5
         assert "Not measured: 6 of 6." in plain_text(study_tables(study)[0])
-
-
-def test_a_number_without_interval_is_shown_without() -> None:
-    study = make_study()
-    first = replace(study.numbers[0], result=replace(study.numbers[0].result, ci95=None))
-    study = replace(study, numbers=(first, *study.numbers[1:]))
-    assert study.ours("", "1", COLUMNS[0]) == Estimate(0.5, None)
-    assert "nan" not in markdown_text(study_tables(study)[0])
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +105,8 @@ def test_every_file_is_written_and_the_csv_holds_every_number(
 ) -> None:
     study = generalised_study()
     paths, beside = rendered
-    names = ("generalised.md", "generalised.csv", "generalised.tex", "generalised.png", "generalised.svg")
-    names += ("generalised-curve.png", "generalised-curve.svg")
-    assert [path.name for path in paths] == list(names)
+    names = [".md", ".csv", ".tex", ".png", ".svg", "-curve.png", "-curve.svg"]
+    assert [path.name.removeprefix("generalised") for path in paths] == names
     assert {path.parent.name for path in paths if path.suffix in (".md", ".png")} == {"pages"}
     assert {path.parent.name for path in beside} == {"second"}
     lines = list(csv.DictReader(io.StringIO(paths[1].read_text())))
@@ -132,12 +117,9 @@ def test_every_file_is_written_and_the_csv_holds_every_number(
         assert float(line["accuracy"]) == pytest.approx(100 * cell.stored.mean, abs=0.005)
         assert float(line["accuracy_ci95"]) == pytest.approx(100 * cell.stored.ci95, abs=0.005)
         paper = study.paper(line["panel"], line["row"], line["column"])
-        if line["column"] == "SEEN":
-            assert paper is not None
-            assert float(line["paper"]) == pytest.approx(100 * paper.mean)
-            assert (line["paper_on"], line["paper_cited"]) == ("miniImageNet, ConvNet", "no")
-        else:
-            assert (line["paper"], line["paper_ci95"], line["paper_on"]) == ("", "", "")
+        assert (paper is not None) == (line["column"] == "SEEN")
+        assert line["paper"] == (f"{100 * paper.mean:.2f}" if paper else "")
+        assert line["paper_on"] == ("miniImageNet, ConvNet" if paper else "")
         assert (line["tasks"], line["seed"], line["commit"]) == ("10007", "3", "0123456789abcdef")
     text = paths[0].read_text()
     for picture in ("generalised.png", "generalised-curve.png"):
@@ -155,22 +137,12 @@ def test_latex_escapes_whatever_a_name_holds(tmp_path: Path) -> None:
         assert part in text
     for part in (r"x\textbackslash{}y &", r"\textasciitilde{} \textasciicircum{}", r"λ\_1 \% &"):
         assert part in text
-    # No bare sign is left that would end the line or open a group.
-    for line in text.splitlines()[1:]:
-        bare = line.replace(r"\%", "").replace(r"\{", "").replace(r"\}", "")
-        assert "%" not in bare
-        assert bare.count("{") == bare.count("}")
 
 
 def test_two_renderings_are_the_same_to_the_byte(rendered: tuple[list[Path], list[Path]]) -> None:
     first, second = rendered
     for one, two in zip(first, second, strict=True):
         assert one.read_bytes() == two.read_bytes()
-    for path in first:
-        if path.suffix == ".svg":
-            text = path.read_text()
-            assert "<dc:date>" not in text
-            assert "Matplotlib" not in text
 
 
 @pytest.mark.parametrize(
@@ -178,8 +150,6 @@ def test_two_renderings_are_the_same_to_the_byte(rendered: tuple[list[Path], lis
     [
         {"format": 1},
         {"name": "../evil"},
-        {"name": 5},
-        {"style": "pie"},
         {"rows": []},
         {"columns": [1, 2]},
         {"column_keys": ["1-shot 5-way"]},
@@ -204,7 +174,6 @@ def test_a_damaged_file_is_an_error_with_its_name(tmp_path: Path, changes: dict[
         {"score": "top5"},
         {"result": []},
         {"mean": 55.15},
-        {"mean": True},
         {"ci95": -0.1},
     ],
 )
@@ -218,7 +187,7 @@ def test_a_damaged_number_is_an_error(tmp_path: Path, changes: dict[str, Any]) -
         read_study(tmp_path / "study.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 2}', None])
+@pytest.mark.parametrize("text", ["[]", "{", None])
 def test_what_is_no_study_is_an_error(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "study.json").write_text(text)

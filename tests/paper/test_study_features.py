@@ -80,12 +80,6 @@ def test_the_table_is_that_of_embed_and_import(runner: StudyRunner, tmp_path: Pa
     assert make_table(runner).manifest == table.manifest  # not made again
 
 
-def test_the_users_own_table_of_the_same_run_is_taken(runner: StudyRunner, tmp_path: Path) -> None:
-    embed_set(tmp_path / "runs" / NAME, tmp_path / f"{NAME}.npz")
-    mine = import_features(tmp_path / f"{NAME}.npz", held_out=0.4)
-    assert make_table(runner).manifest == mine.manifest
-
-
 def test_a_study_that_was_stopped_goes_on(
     runner: StudyRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,14 +140,6 @@ def test_other_images_make_another_table(runner: StudyRunner, tmp_path: Path) ->
     assert_of_the_run(make_table(later), run)
 
 
-def test_a_run_that_started_from_other_weights_is_refused(runner: StudyRunner, tmp_path: Path) -> None:
-    feat = runner.make(PlannedRun("feat"))
-    assert runner.make(PlannedRun("feat")) == feat
-    retrain(tmp_path / "runs" / NAME)
-    with pytest.raises(UserError, match=rf"'{NAME}' is not the one that {feat} began with; remove"):
-        runner.make(PlannedRun("feat"))
-
-
 def damage(table: Path) -> None:
     (table / "features.npy").write_bytes(b"")
 
@@ -178,7 +164,7 @@ def test_a_table_of_the_users_own_is_never_replaced(runner: StudyRunner, tmp_pat
         tmp_path / f"{NAME}.npz",
         features=np.eye(11)[labels],
         labels=labels,
-        class_split=np.arange(11) % 2,
+        class_split=np.array(["seen", "unseen"])[np.arange(11) % 2],
     )
     mine = import_features(tmp_path / f"{NAME}.npz")
     with pytest.raises(UserError, match=rf"{NAME}.* came from .*{NAME}\.npz.*--features {NAME}"):

@@ -14,7 +14,7 @@ from fewset.report.loading import load_results
 from fewset.report.page import build_report, summary
 from fewset.report.tables import comparison_table, csv_text, latex_text, markdown_text
 from fewset.tasks.scores import Difference
-from tests.helpers.results import MakeRun, example_arrays, naive_score, per_task, write_result, write_run
+from tests.helpers.results import MakeRun, naive_score, per_task, write_result, write_run
 
 
 class Page(HTMLParser):
@@ -67,15 +67,9 @@ def summary_of(runs: list[Path]) -> list[str]:
 
 
 def test_the_page_and_all_its_files_are_written(built: Built) -> None:
-    assert {path.name for path in built.out.iterdir()} == {
-        "report.html",
-        "accuracy.png",
-        "training.png",
-        "adaptation-2.png",
-        "table.md",
-        "table.csv",
-        "table.tex",
-    }
+    pictures = {"accuracy.png", "training.png", "adaptation-2.png"}
+    names = {path.name for path in built.out.iterdir()}
+    assert names == {"report.html", "table.md", "table.csv", "table.tex"} | pictures
     table = comparison_table(load_results(built.runs))
     assert (built.out / "table.md").read_text() == markdown_text(table)
     assert (built.out / "table.csv").read_text() == csv_text(table)
@@ -113,14 +107,6 @@ def test_the_effect_of_adaptation_is_counted_over_all_tasks(built: Built) -> Non
     assert "In 1 of the 3 it hurts." in text
 
 
-def test_the_page_says_if_no_example_is_hurt(make_run: MakeRun, tmp_path: Path) -> None:
-    run = make_run("feat", per_task(1), per_task(2))
-    arrays = example_arrays() | {"accuracy_after": np.ones(3, dtype=np.float32)}
-    np.savez(run / "examples.npz", **arrays)
-    text = Page(build_report([run], tmp_path / "report")).text
-    assert "No task where it hurts was found among the 3." in text
-
-
 def test_everything_from_a_run_is_escaped(make_run: MakeRun, tmp_path: Path) -> None:
     nasty = "<script>alert('\"&')</script>"
     run = make_run("feat", per_task(1), per_task(2))
@@ -149,13 +135,6 @@ def test_a_bad_run_leaves_no_report(make_run: MakeRun, tmp_path: Path) -> None:
     assert not (tmp_path / "report").exists()
 
 
-def test_a_single_task_has_no_interval_but_a_page(make_run: MakeRun, tmp_path: Path) -> None:
-    run = make_run(values=per_task(0, tasks=2))
-    np.save(run / "per_task.npy", np.array([0.5], dtype=np.float32))
-    write_result(run / "result.json", tasks=1, mean=0.5, ci95=None)
-    assert "ProtoNet reaches 50.00 % on 1 tasks." in Page(build_report([run], tmp_path / "report")).text
-
-
 @pytest.mark.parametrize(
     ("shift", "sentence"),
     [
@@ -173,19 +152,9 @@ def test_the_summary_follows_the_numbers(make_run: MakeRun, shift: float, senten
     signed = f"{100 * difference['mean']:+z.2f} ± {half}"
     runs = [make_run("proto", values), make_run("feat", other, method="FEAT")]
     assert summary_of(runs) == [sentence.format(size=f"{size} ± {half}", signed=signed)]
-
-
-@pytest.mark.parametrize(
-    ("shift", "words"),
-    [(0.1, "raises the accuracy"), (-0.1, "lowers the accuracy"), (0.0, "makes no difference")],
-)
-def test_the_summary_tells_what_adaptation_brings(make_run: MakeRun, shift: float, words: str) -> None:
-    values = per_task(0, 0.5)
-    noise = np.random.default_rng(0).normal(0, 0.05, 41)
-    before = (values + noise - noise.mean() - shift).astype(np.float32)
-    reached, brought = summary_of([make_run("feat", values, before, method="FEAT")])
-    assert reached.startswith("FEAT reaches ")
-    assert words in brought
+    _, adapted = summary_of([make_run("adapted", other, values, method="FEAT")])
+    verb = "raises" if shift > 0 else "lowers" if shift < 0 else "makes no difference"
+    assert adapted.startswith(f"The adapter {verb}")
 
 
 def test_all_scores_of_a_setting_are_on_the_page(make_run: MakeRun, tmp_path: Path) -> None:

@@ -43,25 +43,8 @@ def test_the_numbers_are_those_of_a_naive_version(make_run: MakeRun) -> None:
     assert first == ["ProtoNet", percent(proto), "–", "–", "baseline", "–"]
     gain, difference = (feat.astype(float) - other for other in (before, proto))
     excludes = "yes" if abs(difference.mean()) > naive_score(difference)["ci95"] else "no"
-    assert second == [
-        "FEAT",
-        percent(feat),
-        percent(before),
-        percent(gain, "+"),
-        percent(difference, "+"),
-        excludes,
-    ]
-
-
-@pytest.mark.parametrize(("shift", "excludes"), [(0.1, "yes"), (-0.1, "yes"), (0.0, "no")])
-def test_whether_zero_is_excluded(make_run: MakeRun, shift: float, excludes: str) -> None:
-    noise = np.random.default_rng(0).normal(0, 0.05, 41).astype(np.float32)
-    values = per_task(0, 0.5)
-    runs = [
-        make_run("proto", values),
-        make_run("feat", values + noise - noise.mean() + np.float32(shift), method="FEAT"),
-    ]
-    assert comparison_table(load_results(runs)).rows[1][-1] == excludes
+    changes = [percent(gain, "+"), percent(difference, "+")]
+    assert second == ["FEAT", percent(feat), percent(before), *changes, excludes]
 
 
 def test_every_form_holds_the_same_numbers(make_run: MakeRun) -> None:
@@ -86,7 +69,9 @@ def test_every_form_holds_the_same_numbers(make_run: MakeRun) -> None:
 
 
 def test_columns_that_would_be_empty_are_left_out(make_run: MakeRun) -> None:
-    table = comparison_table(load_results([make_run()]))
+    results = load_results([make_run()])
+    table = comparison_table(results)
+    assert score_tables(compare_results(results)) == []
     assert [column.title for column in table.columns] == ["Method", "Accuracy"]
     assert table.notes == ()
     assert "strokes test, 5-way 1-shot, 13 queries a class, 41 tasks, seed 0" in table.title
@@ -173,11 +158,7 @@ def scored(make_run: MakeRun, name: str, seed: int, **fields: object) -> Path:
 
 
 def test_all_scores_stand_side_by_side(make_run: MakeRun) -> None:
-    runs = [
-        make_run("standard"),
-        scored(make_run, "proto", 1),
-        scored(make_run, "feat", 2, method="FEAT"),
-    ]
+    runs = [make_run("standard"), scored(make_run, "proto", 1), scored(make_run, "feat", 2, method="FEAT")]
     (table,) = score_tables(compare_results(load_results(runs)))
     assert "generalised" in table.title
     assert rows_of(markdown_text(table)) == [
@@ -186,10 +167,6 @@ def test_all_scores_stand_side_by_side(make_run: MakeRun) -> None:
         ["seen", percent(per_task(11)), percent(per_task(12))],
         ["unseen among all", percent(per_task(12)), percent(per_task(13))],
     ]
-
-
-def test_results_with_one_score_have_no_table_of_scores(make_run: MakeRun) -> None:
-    assert score_tables(compare_results(load_results([make_run()]))) == []
 
 
 def test_where_only_the_number_of_tasks_differs_only_that_is_told(make_run: MakeRun) -> None:

@@ -69,7 +69,7 @@ def plain(room: Room) -> dict[str, str]:
         "data info": "tiny",
         "data verify": "tiny-features",
         "paper": "heads --draw --out paper",
-        **{f"bench {part}": "--repetitions 1" for part in ("evaluate", "train", "data", "classify")},
+        "bench": "evaluate --repetitions 1",
     }
 
 
@@ -108,7 +108,7 @@ def _odd_path(room: Room, rng: Random) -> str:
 
 
 def _odd_option(room: Room, parameter: Any, rng: Random) -> str:
-    if parameter.name in ("plugin", "open_browser"):  # code that the user chose to run
+    if parameter.name == "plugin":  # code that the user chose to run
         return str(room.plugin)
     value = _odd_path(room, rng) if "Path" in parameter.bare_type() else odd_words(rng)
     long = parameter.name in LONG and value.isdecimal() and int(value) < 2**31
@@ -170,5 +170,4 @@ def _briefly(words: tuple[str, ...]) -> Ending:
         stack.enter_context(patch.object(demo, "STAGES", ("feat.toml",)))
         stack.enter_context(patch.dict(parts.PARTS, dict.fromkeys(parts.PARTS, lambda *_, **__: record)))
         stack.enter_context(patch.object(uvicorn.Server, "run", lambda *_, **__: None))
-        stack.enter_context(patch("typer.launch", lambda *_: 0))
         return run_command(words)
