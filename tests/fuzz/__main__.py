@@ -3,20 +3,17 @@
 import argparse
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from fewset.io.files import write_json, write_text
-from tests.fuzz import campaign, kills, page, races
+from tests.fuzz import campaign, kills, page
 
 Options = argparse.Namespace
 
 
 def _run(given: Options) -> int:
-    options = {name: getattr(given, name) for name in ("processes", "seed", "first", "failures")}
-    record = campaign.run(given.minutes, **options)
+    record = campaign.run(given.minutes, given.processes, given.seed)
     wrong = {name: counts["wrong"] for name, counts in record["readers"].items() if counts["wrong"]}
     print(f"{record['minutes']} minutes, wrong: {wrong or 0}")
     if given.record:
@@ -24,41 +21,29 @@ def _run(given: Options) -> int:
     return int(bool(wrong))
 
 
-@contextmanager
-def _prepared() -> Iterator[tuple[Path, Path]]:
-    """A directory as `kills.prepare` fills it, and one to work in."""
-    with tempfile.TemporaryDirectory(prefix="fewset-kills-") as folder:
-        place = Path(folder) / "place"
-        child = os.fork()  # a process that has computed cannot be forked again
-        if child == 0:
-            kills.prepare(place)
-            os._exit(0)
-        os.waitpid(child, 0)
-        yield place, Path(folder)
-
-
-def _race(given: Options) -> int:  # noqa: ARG001
-    with _prepared() as (place, folder):
-        return int(bool(races.run_races(place, folder)))
+def _replay(given: Options) -> int:
+    campaign.replay(given.reader, given.index, given.seed)
+    return 0
 
 
 def _kill(given: Options) -> int:
     origin = page.made_by()
-    with _prepared() as (place, folder):
-        done, wrong = kills.kill_jobs(place, folder, given.kills, given.seed)
+    with kills.prepared() as place:
+        done, wrong = kills.kill_jobs(place, given.kills, given.seed)
     print(f"{sum(done.values())} kills, {len(wrong)} wrong")
     if given.record:
         write_json(given.record, {**origin, "seed": given.seed, "kills": done, "wrong": wrong})
     return int(bool(wrong))
 
 
-def _page(given: Options) -> int:  # noqa: ARG001
-    write_text(page.PAGE, page.reliability_page())
+def _race(given: Options) -> int:  # noqa: ARG001
+    with kills.prepared() as place:
+        kills.race(place)
     return 0
 
 
-def _replay(given: Options) -> int:
-    campaign.replay(given.reader, given.index, given.seed)
+def _page(given: Options) -> int:  # noqa: ARG001
+    write_text(page.PAGE, page.reliability_page())
     return 0
 
 
@@ -75,16 +60,14 @@ def main() -> int:
     run = add("run", _run, "all readers in turns on damaged input, for some minutes")
     run.add_argument("--minutes", type=float, default=1.0)
     run.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one a core")
-    run.add_argument("--first", type=int, default=1, help="the index of each reader's first input")
-    run.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="where they are saved")
-    add("races", _race, "two commands at once in one place: each ends right, or with one line")
+    replay = add("replay", _replay, "one input again, in this process; below index 0 nothing is damaged")
+    replay.add_argument("reader")
+    replay.add_argument("index", type=int)
     kill = add("kills", _kill, "kill commands at random moments, and compare the files that they write")
     kill.add_argument("--kills", type=int, default=50)
     for command in (run, kill):
         command.add_argument("--record", type=Path, default=None, help="write the record (JSON) to this file")
-    replay = add("replay", _replay, "one input again, in this process; below index 0 nothing is damaged")
-    replay.add_argument("reader")
-    replay.add_argument("index", type=int)
+    add("races", _race, "two commands at once in one place: each ends right, or with one line")
     add("page", _page, "make the page of the records")
     given = parser.parse_args()
     act: Callable[[Options], int] = given.act
