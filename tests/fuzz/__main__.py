@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from fewset.io.files import write_json, write_text
@@ -47,31 +46,26 @@ def _page(given: Options) -> int:  # noqa: ARG001
     return 0
 
 
+COMMANDS = {"run": _run, "replay": _replay, "kills": _kill, "races": _race, "page": _page}
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Damaged input, and kills.")
-    commands = parser.add_subparsers(required=True)
-
-    def add(name: str, act: Callable[[Options], int], text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(act=act)
-        command.add_argument("--seed", type=int, default=0)
-        return command
-
-    run = add("run", _run, "all readers in turns on damaged input, for some minutes")
-    run.add_argument("--minutes", type=float, default=1.0)
-    run.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one a core")
-    replay = add("replay", _replay, "one input again, in this process; below index 0 nothing is damaged")
-    replay.add_argument("reader")
-    replay.add_argument("index", type=int)
-    kill = add("kills", _kill, "kill commands at random moments, and compare the files that they write")
-    kill.add_argument("--kills", type=int, default=50)
-    for command in (run, kill):
-        command.add_argument("--record", type=Path, default=None, help="write the record (JSON) to this file")
-    add("races", _race, "two commands at once in one place: each ends right, or with one line")
-    add("page", _page, "make the page of the records")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz",
+        description="run: all readers in turns on damaged input. replay: one input again; below index 0 "
+        "nothing is damaged. kills: kill commands at random moments, and compare the files that they write. "
+        "races: two commands at once in one place. page: make the page of the records.",
+    )
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("reader", nargs="?", help="of `replay`")
+    parser.add_argument("index", nargs="?", type=int, help="of `replay`")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one a core")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--record", type=Path, help="write the record (JSON) to this file")
     given = parser.parse_args()
-    act: Callable[[Options], int] = given.act
-    return act(given)
+    return COMMANDS[given.command](given)
 
 
 if __name__ == "__main__":

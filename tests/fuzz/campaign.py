@@ -38,6 +38,7 @@ _TURN = 1.0  # seconds that a reader has before the next one
 def _serve(room: Room, seed: int, pipe: Connection) -> None:
     """Read inputs until there are no more."""
     faulthandler.enable()
+    faulthandler.register(signal.SIGXCPU, chain=True)  # the processor's time is used up
     log = os.open(room.log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -46,6 +47,7 @@ def _serve(room: Room, seed: int, pipe: Connection) -> None:
 
     def read(name: str, index: int) -> Verdict:
         room.clear()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + SECONDS, resource.RLIM_INFINITY))
         case = draw(room, name, seed, index)
         verdict = judge(room, case, watch)
         if verdict.good:
@@ -73,10 +75,8 @@ class Worker:
         if self._process is None:
             self._start()
         self._pipe.send((name, index))
-        verdict = self._answer(SECONDS)
-        if isinstance(verdict, Verdict):
-            return verdict
-        return Verdict(str(verdict), SECONDS, self._end())
+        answer = self._answer()
+        return answer if isinstance(answer, Verdict) else Verdict("crash or hang", SECONDS, self._end())
 
     def stop(self) -> None:
         if self._process is not None:
@@ -93,31 +93,15 @@ class Worker:
         self._process = context.Process(target=_serve, args=(self.room, self.seed, theirs), daemon=True)
         self._process.start()
         theirs.close()
-        if self._answer(10 * SECONDS) != "ready":
+        if self._answer() != "ready":
             raise RuntimeError(f"a worker did not start:\n{self._end()}")
 
-    def _answer(self, seconds: float) -> Verdict | str:
-        """The process' answer; "crash" or "hang", if it ends or takes more than this processor time.
-
-        Waits second by second, so that the time in which both processes are stopped does not count.
-        """
-        begin = self._processor_seconds()
-        for _ in range(PATIENCE):
-            if self._pipe.poll(1.0):
-                try:
-                    answer: Verdict | str = self._pipe.recv()
-                except (EOFError, ConnectionError):
-                    return "crash"
-                return answer
-            if self._processor_seconds() >= begin + seconds:
-                break
-        return "hang"
-
-    def _processor_seconds(self) -> float:
-        """The processor's time that the process has used, in user and in system mode."""
-        assert self._process is not None
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def _answer(self) -> Verdict | str | None:
+        """The process' answer; None if it ends, or takes too long."""
+        try:
+            return self._pipe.recv() if self._pipe.poll(PATIENCE) else None
+        except (EOFError, ConnectionError):
+            return None
 
     def _end(self) -> str:
         """End the process, so that faulthandler writes its stack to the log. Returns the end of the log."""

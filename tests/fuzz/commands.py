@@ -179,38 +179,21 @@ def _briefly(words: tuple[str, ...]) -> Ending:
 
 # Recipes of trainings
 
-_FEW = {"epochs": 1, "tasks_per_epoch": 5, "tasks": 100, "validation_tasks": 100}
-_COUNTS = {"pretrain": ["epochs", "validation_tasks"], "evaluate": ["tasks"],
-           "train": ["epochs", "tasks_per_epoch", "validation_tasks"]}  # fmt: skip
+_FEW = {"pretrain": {"epochs": 1, "validation_tasks": 100},
+        "train": {"epochs": 1, "tasks_per_epoch": 5, "validation_tasks": 100}}  # fmt: skip
 
 
 @reader("recipes")
 def recipes(room: Room, rng: Random) -> Case:
+    """With small counts: a large or missing one makes a training long rather than wrong."""
     table = rng.choice((PRETRAIN, TRAIN, FEATURES))
-    runs = room.work / "runs"
-    shutil.copytree(room.runs / "pre", runs / "start")
-    (runs / "pre").symlink_to("start")
-    text = toml_text(_short(altered({**table, "name": "new"}, rng)))
+    stage = "pretrain" if table is PRETRAIN else "train"
+    shutil.copytree(room.runs / "pre", room.work / "runs" / "pre")
+    text = toml_text(altered({**table, "name": "new"}, rng))
     (room.work / "recipe.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
-    return command("pretrain" if table is PRETRAIN else "train", "recipe.toml", "--runs", runs)
-
-
-def _short(table: Any) -> Any:
-    """The recipe with small counts: a large or missing one makes a training long rather than wrong."""
-    few = _bounded(table)
-    for part, counts in _COUNTS.items() if isinstance(few, dict) else ():
-        if isinstance(few.get(part), dict):
-            few[part] = {**{count: _FEW[count] for count in counts}, **few[part]}
-    return few
-
-
-def _bounded(table: Any) -> Any:
-    if not isinstance(table, dict):
-        return table
-    return {
-        key: min(value, _FEW[key]) if key in _FEW and isinstance(value, int | float) else _bounded(value)
-        for key, value in table.items()
-    }
+    few = [f"{stage}.{count}={value}" for count, value in _FEW[stage].items()]
+    words = [word for override in (*few, "evaluate.tasks=100") for word in ("--set", override)]
+    return command(stage, "recipe.toml", "--runs", "runs", *words)
 
 
 @reader("overrides")

@@ -1,4 +1,4 @@
-"""Readers of files that are made up for each input: pickles, tables of features, checkpoints, answers."""
+"""Readers of files that are made up for each input: pickles, tables of features, checkpoints."""
 
 import io
 import pickle
@@ -8,14 +8,12 @@ from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import h5py
 import numpy as np
 import torch
 
-from tests.fuzz.case import TINY, Case, command, data_import, reader
-from tests.fuzz.judge import run_command
+from tests.fuzz.case import Case, command, data_import, reader
 from tests.fuzz.room import Room
 from tests.helpers.containers import spoil, spoiled
 from tests.helpers.damage import Spared, altered, damaged, odd_number, odd_text
@@ -255,34 +253,3 @@ def authors(room: Room, rng: Random) -> Case:
     file.write_bytes(spoiled(data, rng) if kind == "bytes" else data)
     method = "ProtoNet" if whole else rng.choice(("ProtoNet", "FEAT", "MatchNet"))
     return command("import-weights", file, "--method", method, "--backbone", "ConvNet", "--out", "imported")
-
-
-# The answers that a stopped run over photos left, from which the next one goes on
-
-
-@reader("journals")
-def journals(room: Room, rng: Random) -> Case:
-    words = f"predict {{root}}/photos/my.fewset {{root}}/photos/labelled {TINY} --csv a.csv --resume"
-    given = tuple(words.format(root=room.root).split())
-    file = room.work / "a.csv.partial"
-    file.write_bytes(_answers(given))
-    spoil(file, rng)
-    return command(*given)
-
-
-@cache
-def _answers(words: tuple[str, ...]) -> bytes:
-    """The answers of a whole run, in the current directory, as they are before it ends."""
-    from fewset.classify.predict import run as predicting
-    from fewset.classify.predict.files import PartialAnswers
-
-    kept: list[bytes] = []
-    usual = predicting._finish
-
-    def finish(answers: PartialAnswers, *more: Any) -> Any:
-        kept.append(answers.path.read_bytes())
-        return usual(answers, *more)
-
-    with patch.object(predicting, "_finish", finish):
-        run_command(words)
-    return kept[0]

@@ -16,13 +16,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.helpers.photos import PLUGIN, write_photos
 from tests.helpers.tiny_recipes import PRETRAIN, TRAIN, recipe
@@ -35,23 +34,21 @@ _PATIENCE = 60.0
 Tree = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Job:
-    """A command for a directory that `prepare` fills; given again, it resumes or starts again."""
+class Job(NamedTuple):
+    """A command for a directory that `prepared` fills; given again, it resumes or starts again."""
 
-    words: tuple[str, ...]
+    words: str
     makes: str
-    """The file or directory, under the place where it runs, that is compared."""
+    """The directory, under the place where it runs, that is compared."""
 
 
-_TINY = "--encoder", "tiny", "--plugin", "tiny_encoder.py"
 JOBS = {
-    "import": Job(("data", "import", "folder", "pets", "--name", "pets", "--size", "64"), "home/sets/pets"),
-    "pretrain": Job(("pretrain", "pre.toml", "--out", "runs/again", "--resume"), "runs/again"),
-    "train": Job(("train", "feat.toml", "--out", "runs/feat", "--resume"), "runs/feat"),
-    "eval": Job(("eval", "runs/pre", "--tasks", "20000", "--seed", "3"), "runs/pre"),
-    "fit": Job(("fit", "photos", "-o", "made/my.fewset", *_TINY), "made"),
-    "report": Job(("report", "runs/pre", "runs/other", "--out", "made/report"), "made/report"),
+    "import": Job("data import folder pets --name pets --size 64", "home/sets/pets"),
+    "pretrain": Job("pretrain pre.toml --out runs/again --resume", "runs/again"),
+    "train": Job("train feat.toml --out runs/feat --resume", "runs/feat"),
+    "eval": Job("eval runs/pre --tasks 20000 --seed 3", "runs/pre"),
+    "fit": Job("fit photos -o made/my.fewset --encoder tiny --plugin tiny_encoder.py", "made"),
+    "report": Job("report runs/pre runs/other --out made/report", "made/report"),
 }
 
 
@@ -62,9 +59,11 @@ def prepared() -> Iterator[Path]:
         place = Path(folder) / "place"
         child = os.fork()  # a process that has computed cannot be forked again
         if child == 0:
-            _prepare(place)
-            os._exit(0)
-        exit_code(child)
+            try:
+                _prepare(place)
+            finally:
+                os._exit(not (place / "pets").exists())  # made last
+        assert exit_code(child) == 0, "the jobs could not be prepared"
         yield place
 
 
@@ -107,7 +106,7 @@ def load_everything() -> None:
     import_module("matplotlib.pyplot")
 
 
-def start(words: Sequence[str], place: Path, log: str = "log") -> int:
+def start(words: str, place: Path, log: str = "log") -> int:
     """Begin a command in a directory; its output goes to the file `log` there. Returns the process."""
     process = os.fork()
     if process == 0:
@@ -115,7 +114,7 @@ def start(words: Sequence[str], place: Path, log: str = "log") -> int:
     return process
 
 
-def _child(words: Sequence[str], place: Path, log: str) -> int:
+def _child(words: str, place: Path, log: str) -> int:
     from fewset.cli.app import main
 
     os.environ["FEWSET_HOME"] = str(place / "home")
@@ -123,7 +122,7 @@ def _child(words: Sequence[str], place: Path, log: str) -> int:
     file = os.open(place / log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     os.dup2(file, 1)
     os.dup2(file, 2)
-    sys.argv = ["fewset", *words]
+    sys.argv = ["fewset", *words.split()]
     try:
         main()
     except SystemExit as ending:
@@ -139,7 +138,7 @@ def exit_code(process: int) -> int:
     return os.WEXITSTATUS(status)
 
 
-def run(words: Sequence[str], place: Path, seconds: float | None = None) -> float:
+def run(words: str, place: Path, seconds: float | None = None) -> float:
     """Run a command in its own process; kill it after some seconds, if given. Returns how long it took."""
     begin = time.monotonic()
     process = start(words, place)
@@ -148,7 +147,7 @@ def run(words: Sequence[str], place: Path, seconds: float | None = None) -> floa
         os.kill(process, signal.SIGKILL)
     code = exit_code(process)
     if code != 0:
-        raise AssertionError(f"fewset {' '.join(words)} ended with {code}: {(place / 'log').read_text()}")
+        raise AssertionError(f"fewset {words} ended with {code}: {(place / 'log').read_text()}")
     return time.monotonic() - begin
 
 
@@ -277,7 +276,7 @@ def race(place: Path) -> None:
         assert "Traceback" not in said
         check_same(expected, tree_of(at_work / job.makes), at_work)
     with copied(place) as at_work:
-        processes = [start(("data", "info", "strokes"), at_work, name) for name in ("first", "second")]
+        processes = [start("data info strokes", at_work, name) for name in ("first", "second")]
         assert [exit_code(process) for process in processes] == [0, 0]
-        run(("data", "verify", "strokes"), at_work)
+        run("data verify strokes", at_work)
         check_same({}, {}, at_work)

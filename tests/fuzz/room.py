@@ -13,8 +13,10 @@
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -114,7 +116,10 @@ def build_room(root: Path) -> Room:
 
 
 def _make_samples(room: Room, samples: Path) -> None:
+    from fewset.classify.predict import run as predicting
+    from fewset.core.errors import UserError
     from fewset.experiments.recipes import recipe_text
+    from tests.fuzz.judge import run_command
     from tests.helpers.containers import packed_zip
     from tests.helpers.damage import json_text
     from tests.helpers.encoders import write_huggingface, write_onnx
@@ -170,3 +175,8 @@ def _make_samples(room: Room, samples: Path) -> None:
         shutil.copytree(room.runs / name, training / name)
     (training / "feat" / "result.json").unlink()
     (training / "feat.toml").write_text(recipe_text(recipe(TRAIN, epochs=1)))
+
+    (samples / "answers").mkdir()
+    words = "predict ../photos/my.fewset ../photos/labelled --plugin ../photos/tiny_encoder.py --csv"
+    with chdir(room.work), patch.object(predicting, "_finish", side_effect=UserError("stopped")):
+        run_command((*words.split(), "../samples/answers/a.csv"))

@@ -94,6 +94,11 @@ READERS |= {
         ("info {file}", f"predict {{file}} {{root}}/photos/labelled/grass/0.png --reject {TINY}"),
         sign_classifier,
     ),
+    "journals": Sample(  # the answers that a stopped run left, from which the next one continues
+        "samples/answers",
+        "*.partial",
+        (f"predict {{root}}/photos/my.fewset ../photos/labelled {TINY} --csv {{at}}/answers/a.csv --resume",),
+    ),
     "ONNX encoders": Sample(
         "samples/onnx",
         "*",
@@ -114,5 +119,12 @@ READERS |= {
     "low-shot benchmark": Sample(
         "samples/low-shot", "*", ("data import features {at}/low-shot --name fuzzed",)
     ),
-    "shipped recipes": Sample(f"{ROOT}/recipes", "*/[!_]*.toml", ("recipes {file}",)),
+    "recipes that extend others": Sample(
+        f"{ROOT}/recipes/strokes", "_strokes.toml feat.toml", ("recipes {at}/strokes/feat.toml",)
+    ),
+    "recipes with variants": Sample(
+        f"{ROOT}/recipes/miniimagenet",
+        "_miniimagenet.toml conv4.toml",
+        ("recipes {at}/miniimagenet/conv4-feat-1shot.toml",),
+    ),
 }

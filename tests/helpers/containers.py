@@ -116,28 +116,25 @@ def packed_zip(members: list[tuple[str, bytes]], method: int = zipfile.ZIP_DEFLA
 
 
 def _png(data: bytes, rng: Random) -> bytes:
-    """Chunks are changed, repeated or added; lengths and checksums are right again."""
+    """A chunk is changed or repeated, or the first one has another size; lengths and checksums are right."""
     chunks, place = [], 8
     while place + 8 <= len(data):
         (length,) = struct.unpack(">I", data[place : place + 4])
-        chunks.append((data[place + 4 : place + 8], data[place + 8 : place + 8 + length]))
+        chunks.append(data[place + 4 : place + 8 + length])
         place += 12 + length
-    for _ in range(rng.randint(1, 3)):
-        number = rng.randrange(len(chunks))
-        kind, content = chunks[number]
-        if kind == b"IHDR" and rng.random() < 0.6:
-            sides = [rng.choice((0, 1, 17, 4000, 70_000, 80_000_000, 2**31 - 1)) for _ in range(2)]
-            chunks[number] = kind, struct.pack(">II", *sides) + content[8:]
-        elif kind == b"IDAT" and rng.random() < 0.5:
-            chunks[number] = kind, zlib.compress(damaged(zlib.decompress(content), rng))
-        elif rng.random() < 0.3:
-            added = rng.choice((b"iCCP", b"zTXt", b"eXIf", b"tRNS", b"PLTE", b"acTL", b"fdAT", b"IDAT"))
-            chunks.insert(number, (added, damaged(b"x\0\0" + zlib.compress(bytes(300)), rng)))
-        else:
-            chunks[number] = kind, damaged(content, rng)
+    number = rng.randrange(len(chunks))
+    kind, content = chunks[number][:4], chunks[number][4:]
+    if kind == b"IHDR" and rng.random() < 0.6:
+        sides = [rng.choice((0, 1, 17, 4000, 70_000, 80_000_000, 2**31 - 1)) for _ in range(2)]
+        content = struct.pack(">II", *sides) + content[8:]
+    elif kind == b"IDAT" and rng.random() < 0.5:
+        content = zlib.compress(damaged(zlib.decompress(content), rng))
+    else:
+        kind = rng.choice((kind, kind, b"iCCP", b"zTXt", b"eXIf", b"tRNS", b"PLTE", b"acTL", b"fdAT"))
+        content = damaged(content, rng)
+    chunks[number : number + rng.randint(0, 1)] = [kind + content]
     packed = (
-        struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-        for kind, content in chunks
+        struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks
     )
     return data[:8] + b"".join(packed)
 
