@@ -203,7 +203,7 @@ class Serve:
             likeliest = [
                 label for label, probability in said.top if said.probability - probability < _TOLERANCE
             ]
-            if answer["top"][0]["label"] not in likeliest or not difference < _TOLERANCE:
+            if answer["top"][0][0] not in likeliest or not difference < _TOLERANCE:
                 raise RuntimeError(f"the server says {answer}, `predict` {said}: a defect, report it")
             differences.append(difference)
         return max(differences)

@@ -5,7 +5,6 @@ The contract tests know it too, although they do not name it.
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -161,8 +160,3 @@ def test_a_tracker_writes_a_line_an_epoch() -> None:
     execute(recipe(TINY), "pretrain", Path("run"), log_to=["lines"])
     lines = Path("run/tracking/lines/lines.txt").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["3", "6", "9"]
-
-
-def test_an_adapter_is_counted() -> None:
-    output = succeed("params", "--plugin", plugin("adapter"))
-    assert re.search(r"mean-shift\W+64\W+640\W", output)

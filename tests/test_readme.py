@@ -1,13 +1,13 @@
 """The examples of the README work as written."""
 
 import re
+import shutil
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
-import torch
 from typer.main import get_command
 
-from fewset import load
 from fewset.cli.app import app
 from fewset.cli.demo import METHODS
 from fewset.experiments.build import build_model
@@ -15,24 +15,10 @@ from fewset.experiments.config import ModelConfig
 from fewset.experiments.weights import save_weights
 from fewset.report.loading import load_results
 from fewset.report.tables import comparison_table, plain_text
-from tests.helpers.birds import write_birds
-from tests.helpers.command_line import PRETRAIN, TRAIN, fewset_in_a_new_process, options, succeed
+from tests.helpers.command_line import fewset_in_a_new_process
 from tests.helpers.guides import ROOT, blocks, example
 from tests.helpers.photos import photo, write_photos
-
-
-@pytest.mark.usefixtures("tiny_set")
-def test_the_adapter_example_trains_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mean_shift.py").write_text(example("README.md", "register_adapter"))
-    lines = [line for block in blocks("README.md", "") for line in block.splitlines()]
-    (command,) = (line for line in lines if "--plugin" in line)
-    succeed("pretrain", "strokes/pretrain", *options(PRETRAIN))
-    succeed(*command.split()[1:], *options([*TRAIN, "train.tasks_per_epoch=7"]))
-    model = load("runs/mean-shift")
-    assert not torch.allclose(model.adapter.amount, torch.full((64,), 0.1))  # it learnt
+from tests.helpers.real_files import real_file
 
 
 def test_the_demo_table_is_that_of_the_published_results() -> None:
@@ -73,6 +59,22 @@ def shown(command: str) -> tuple[list[str], str]:
 def without_numbers(text: str) -> str:
     """Another machine may round otherwise."""
     return re.sub(r"\d+ (to \d+ )?%", "# %", text)
+
+
+def write_birds(folder: Path) -> None:
+    """`photos/` with five photos of each of five birds, and a sixth that is a duck's; `new/` with others."""
+    birds = ("duck", "owl", "parrot", "penguin", "swan")
+    copies = {f"photos/{bird}/{number + 1}.jpg": (bird, number) for bird in birds for number in range(5)}
+    others = ("duck", 5), ("owl", 5), ("parrot", 5), ("swan", 6), ("teapot", 0)
+    copies |= {f"new/{label}.jpg": (label, number) for label, number in others}
+    with ZipFile(real_file("sketchy.zip")) as archive:
+        names = sorted(name for name in archive.namelist() if name.endswith(".jpg"))
+        for target, (label, number) in copies.items():
+            own = [name for name in names if name.startswith(f"sketchy/Photo/{label}/")]
+            (folder / target).parent.mkdir(parents=True, exist_ok=True)
+            (folder / target).write_bytes(archive.read(own[number]))
+    shutil.copy(folder / "photos/duck/2.jpg", folder / "photos/swan/6.jpg")
+    (folder / "new" / "unfinished.jpg").write_bytes((folder / "new" / "owl.jpg").read_bytes()[:2000])
 
 
 @pytest.mark.slow

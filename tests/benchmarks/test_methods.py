@@ -1,8 +1,9 @@
-"""Every head scores tasks alike, many at once and one by one."""
+"""Every head scores tasks alike, many at once and one by one; and a real server under load."""
 
 import pytest
 
 from benchmarks.methods import ManyTasks, OneByOne, measure_methods
+from benchmarks.serve import measure_serve
 from fewset.bench.measuring import Measuring
 from fewset.models.heads import HEADS
 from fewset.models.method_info import method_info
@@ -25,3 +26,11 @@ def test_every_head_scores_tasks_alike_one_by_one(head: str) -> None:
     assert side()["images"] == 4 * 15
     many = ManyTasks(head=head, dim=9, device="cpu", way=3, shot=2, query=3, tasks=70)
     assert (many()["images"], many()["images"]) == (64 * 15, 70 * 15)
+
+
+@pytest.mark.slow
+def test_a_server_under_a_little_load() -> None:
+    record = measure_serve(Measuring(1, "cpu"), uploads=10, width=67, height=53, requests=12, clients=4)
+    assert [side["images"] for side in record["sides"]] == [12, 12, 12]
+    assert record["sides"][0]["peak_memory"] > 100 * 2**20
+    assert [ratio["median"] > 0 for ratio in record["ratios"]] == [True, True]

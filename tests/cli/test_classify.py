@@ -533,7 +533,7 @@ def test_wrong_input_is_told(words: list[str], message: str, classifier: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [3])
 def test_several_processes_write_the_same_files(processes: int, classifier: Path, inbox: Path) -> None:
     """200 photos are 4 chunks, the last of them short."""
     write_photos(inbox, 63, first=100)

@@ -106,7 +106,7 @@ def judge(room: Room, case: Case, watch: Watch) -> Verdict:
 def _defects(ending: Ending, case: Case) -> dict[str, list[str]]:
     """The kind of each defect in how a command ended, with details."""
     if "Traceback" in ending.err or "Traceback" in ending.out:
-        return {"traceback": [_place_of(ending.err)]}
+        return {"traceback": [ending.err.strip().rpartition("\n")[2]]}
     if ending.code not in (0, 2):
         return {"exit code": [str(ending.code)]}
     if ending.code == 0:
@@ -115,15 +115,6 @@ def _defects(ending: Ending, case: Case) -> dict[str, list[str]]:
     usage = bool(lines) and lines[0].startswith("Usage: ")  # written by typer, in a box
     one_line = len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) >= 12
     return {} if usage or one_line else {"not one line": ["the message"]}
-
-
-def _place_of(text: str) -> str:
-    """The exception and the line of fewset that raised it, by which equal defects are known."""
-    lines = text.splitlines()
-    frames = [line.strip() for line in lines if line.startswith("  File ") and "/fewset/" in line]
-    errors = [line for line in lines if line[:1].isalpha() and ("Error" in line or "Exception" in line)]
-    name = errors[-1].partition(":")[0] if errors else "?"
-    return f"{name} at {frames[-1].rpartition('/fewset/')[2] if frames else '?'}"
 
 
 def run_command(words: tuple[str, ...]) -> Ending:

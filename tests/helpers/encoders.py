@@ -42,11 +42,6 @@ HUGGINGFACE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         transformers.CLIPImageProcessorPil,
         _CROPPED,
     ),
-    "siglip": (
-        transformers.SiglipConfig(vision_config=_VISION, text_config=_TEXT | _SPECIAL),
-        transformers.SiglipImageProcessorPil,
-        {"size": {"height": 30, "width": 30}},
-    ),
     "convnext": (
         transformers.ConvNextConfig(**_CONVOLUTIONS),
         transformers.ConvNextImageProcessorPil,

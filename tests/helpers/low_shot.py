@@ -23,20 +23,15 @@ def oracle(
 ) -> dict[str, float]:
     """One query after another, each class compared by itself."""
     features = table.read(np.arange(len(table.labels))).astype(np.float64)
-    training = [row for row in range(len(features)) if table.roles[row] == 0]
+    training = table.roles == 0
     steps = model.feature_transform.steps
     if "centre" in steps:
-        features = features - features[[row for row in training if not table.unseen[table.labels[row]]]].mean(
-            0
-        )
+        features = features - features[training & ~table.unseen[table.labels]].mean(0)
     if steps:
         features = np.array([row / np.sqrt((row**2).sum()) for row in features])
 
     seen, unseen = table.classes("seen", setup).tolist(), table.classes("unseen", setup).tolist()
-    means = {
-        number: np.mean([features[row] for row in training if table.labels[row] == number], 0)
-        for number in seen
-    }
+    means = {number: features[training & (table.labels == number)].mean(0) for number in seen}
     drawn = table.draw(np.array(unseen), shot, mix(seed, trial))
     means.update({number: features[rows].mean(0) for number, rows in zip(unseen, drawn, strict=True)})
 
@@ -59,18 +54,10 @@ def oracle(
         if table.roles[row] == 0 or label not in joint:
             continue
         scores = {number: score(features[row], joint[number]) for number in joint}
-        sums = [sum(np.exp(scores[number]) for number in group) for group in (seen, unseen)]
-        tables = {
-            "all": scores,
-            "all_with_prior": {
-                number: (
-                    prior * np.exp(value) / sums[1]
-                    if number in unseen
-                    else (1 - prior) * np.exp(value) / sums[0]
-                )
-                for number, value in scores.items()
-            },
-        }
+        tables = {"all": scores, "all_with_prior": {}}
+        for group, weight in ((seen, 1 - prior), (unseen, prior)):
+            total = sum(np.exp(scores[number]) for number in group)
+            tables["all_with_prior"] |= {number: weight * np.exp(scores[number]) / total for number in group}
         if label in alone:
             tables["unseen"] = {number: score(features[row], alone[number]) for number in alone}
         for metric, values in tables.items():

@@ -54,19 +54,11 @@ def generalised_study() -> Study:
         rows=("ProtoNet", "FEAT"),
         columns=("SEEN", "harmonic mean"),
     )
-    changes: dict[str, Any] = {
-        "fields": {
-            "curve": {
-                "constants": ["inf", "-inf", 0.5],
-                "seen": [0.0, 0.7, 0.5],
-                "unseen": [0.6, 0.0, 0.3],
-                "area": 0.29,
-            }
-        },
-        "scores": {
-            "seen_among_all": StoredScore(0.47, 0.01, "seen.npy"),
-            "unseen_among_all": StoredScore(0.31, 0.01, "unseen.npy"),
-        },
+    curve = {"constants": ["inf", "-inf", 0.5], "seen": [0.0, 0.7, 0.5], "unseen": [0.6, 0.0, 0.3]}
+    scores = {
+        "seen_among_all": StoredScore(0.47, 0.01, "seen.npy"),
+        "unseen_among_all": StoredScore(0.31, 0.01, "unseen.npy"),
     }
+    changes: dict[str, Any] = {"fields": {"curve": {**curve, "area": 0.29}}, "scores": scores}
     numbers = (replace(number, result=replace(number.result, **changes)) for number in study.numbers)
     return replace(study, numbers=tuple(numbers))

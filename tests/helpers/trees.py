@@ -32,13 +32,16 @@ def folder(classes: int = 7, each: int = 3) -> Tree:
     }
 
 
-def as_directory(tree: Tree, place: Path) -> Path:
-    root = place / "pets"
-    root.mkdir(parents=True)
+def write_tree(tree: Tree, root: Path) -> Path:
     for name, data in tree.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
     return root
+
+
+def as_directory(tree: Tree, place: Path) -> Path:
+    (place / "pets").mkdir(parents=True)
+    return write_tree(tree, place / "pets")
 
 
 def as_zip(tree: Tree, place: Path) -> Path:

@@ -1,1 +1,0 @@
-"""Each reader draws damaged files of a kind, and the command that reads them."""
