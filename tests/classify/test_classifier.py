@@ -287,6 +287,32 @@ def test_labels_that_cannot_say_none_of_these(names: np.ndarray) -> None:
         list(classifier.answers(X))
 
 
+@pytest.mark.parametrize("label", [None, float("nan"), 1.5, ["a", "b"]])
+def test_a_class_that_is_added_is_checked_as_any_other(label: Any) -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    classifier = FewShotClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"label|y "):
+        classifier.add(X[:2], label)
+
+
+def test_texts_are_labels_of_one_kind_whatever_array_holds_them() -> None:
+    """A table of pandas has them as objects."""
+    X, y = labelled_rows(1)  # noqa: N806
+    names = np.array(["ant", "bee", "crow"])[y]
+    for first, second in ((names, names.astype(object)), (names.astype(object), names)):
+        classifier = FewShotClassifier().fit(X, first).partial_fit(X, second)
+        assert classifier.classes_.tolist() == ["ant", "bee", "crow"]
+    for missing in (None, float("nan")):
+        with pytest.raises(ValueError, match=r"among texts|NaN"):
+            FewShotClassifier().fit(X, np.where(y == 1, np.array(missing, dtype=object), names))
+
+
+def test_labels_beyond_int64_are_refused() -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    with pytest.raises(UserError, match="below 2\\^63"):
+        FewShotClassifier().fit(X, np.array([1, 2, 2**63], dtype=np.uint64)[y])
+
+
 class ReadOnce:
     """An iterable without a length that is no iterator itself, and can be read once only."""
 

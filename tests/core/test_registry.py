@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,24 @@ def test_threads_that_use_fewset_for_the_first_time_at_once_all_get_right_answer
         cwd=ROOT, capture_output=True, text=True, check=True, timeout=200,
     )  # fmt: skip
     assert process.stdout.strip() == ""
+
+
+def test_a_second_thread_waits_until_all_members_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "slow_members"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from fewset.core.registry import Registry\nSLOW = Registry('slow thing', __name__)"
+    )
+    (package / "a.py").write_text(
+        "import time\nfrom slow_members import SLOW\ntime.sleep(0.2)\nSLOW.register('a')(len)"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(Registry, "kinds", dict(Registry.kinds))
+    slow = import_module("slow_members").SLOW
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: "a" in slow, range(8))) == [True] * 8
 
 
 class Newcomer:

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -200,11 +201,14 @@ class Autosave:
         self._saved = moment.album
 
     def _watch(self) -> None:
+        problem = ""
         while not self._done.wait(SAVE_SECONDS):
             try:
                 self.save(self.bench.soon(patience=0))  # a large set is saved when it is learned
-            except (OSError, UserError):
-                continue  # a full disk may have room again; the last try, at the end, raises the error
+            except Exception as error:  # a full disk may have room again
+                if str(error) != problem:
+                    warnings.warn(f"the work is not saved: {error}", stacklevel=2)
+                problem = str(error)
 
     def __enter__(self) -> "Autosave":
         self._thread.start()
