@@ -23,11 +23,21 @@ def fit_rows() -> None:
     assert classifier.predict(10 * np.eye(3, 7)).tolist() == ["a", "b", "c"]
 
 
+COLOURS = ["red", "green", "blue"]
+
+
+def photos() -> list[Image.Image]:
+    return [Image.new("RGB", (64, 64), colour) for colour in COLOURS]
+
+
 def fit_photos() -> None:
-    colours = ["red", "green", "blue"]
-    photos = [Image.new("RGB", (64, 64), colour) for colour in colours]
-    classifier = fewset.FewShotClassifier().fit(photos, colours)
-    assert classifier.predict(photos).tolist() == colours
+    classifier = fewset.FewShotClassifier().fit(photos(), COLOURS)
+    assert classifier.predict(photos()).tolist() == COLOURS
+
+
+def load_and_predict() -> None:
+    classifier = fewset.FewShotClassifier.load(sys.argv[2])
+    assert classifier.predict(photos()).tolist() == COLOURS
 
 
 def use_at_once(uses: list[Callable[[], None]]) -> list[str]:
@@ -52,6 +62,7 @@ def use_at_once(uses: list[Callable[[], None]]) -> list[str]:
 
 if __name__ == "__main__":
     known = {"load": [load_model], "rows": [fit_rows], "photos": [fit_photos]}
-    known["mixed"] = [load_model, fit_rows, fit_photos, fit_rows]
+    known["file"] = [load_and_predict]
+    known["mixed"] = [load_model, fit_rows, fit_photos, load_and_predict]
     chosen = known[sys.argv[1]]
     print("\n".join(use_at_once(chosen * (THREADS // len(chosen)))))
