@@ -18,7 +18,9 @@ from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 2**28
-"""Of one request."""
+"""Of one request with photos, which go to the disk."""
+MOST_IN_MEMORY = 2**20
+"""Of any other request."""
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' blob: data:; media-src 'self' blob:; form-action 'none'; base-uri 'none'; "
@@ -52,6 +54,8 @@ class Guard:
             await self.application(scope, receive, send)
             return
         application, request = self.application, Request(scope)
+        photos = request.headers.get("content-type", "").lower().startswith("multipart/form-data")
+        most = MOST_BYTES if photos else MOST_IN_MEMORY
         try:
             check_host(request, self.host, self.allowed)
             check_origin(request, self.allowed)
@@ -61,11 +65,11 @@ class Guard:
                 application.set_cookie(cookie_name(request), self.token, httponly=True)
             elif self.token:
                 check_token(request, self.token)
-            if int(request.headers.get("content-length", "0")) > MOST_BYTES:
-                raise _too_large()
+            if int(request.headers.get("content-length", "0")) > most:
+                raise _too_large(most)
         except HTTPException as error:
             application = JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-        await application(scope, _bounded(receive), _with_headers(scope, send))
+        await application(scope, _bounded(receive, most), _with_headers(scope, send))
 
 
 def check_host(request: Request, own: str, allowed: Iterable[str] = ()) -> None:
@@ -115,11 +119,11 @@ def _rejection(status: int, reason: str) -> HTTPException:
     return HTTPException(status, reason, {"connection": "close"})
 
 
-def _too_large() -> HTTPException:
-    return _rejection(413, f"more than {MOST_BYTES} bytes at once; send fewer photos at a time")
+def _too_large(most: int) -> HTTPException:
+    return _rejection(413, f"more than {most} bytes at once; send fewer photos at a time")
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, most: int) -> Receive:
     """The body, counted while it comes: with chunked encoding its length is not announced."""
     received = 0
 
@@ -127,8 +131,8 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        if received > MOST_BYTES:
-            raise _too_large()
+        if received > most:
+            raise _too_large(most)
         return message
 
     return receive_bounded
