@@ -123,7 +123,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not is_photos(photos):
             return self.partial_fit(photos, np.full(len(photos), label), groups=groups)
         with opened_photos(photos) as opened:
-            support = new._embedded(opened, [label] * len(opened), groups, new._encoder())
+            support = new._embedded(opened, _checked([label] * len(opened)), groups, new._encoder())
         return self._become(new._learn(self.learned_.support.joined(support), self.learned_.encoder))
 
     def remove_class(self, label: Any) -> "FewShotClassifier":
@@ -277,7 +277,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "photos came without labels (y is None); give a label a photo, or a folder a class"
             )
         with opened_photos(X) as photos:
-            return self._embedded(photos, _checked(column_or_1d(y, warn=True)), groups, encoder)
+            return self._embedded(photos, _checked(y), groups, encoder)
 
     def _taught(self, support: Support, encoder: EncoderStamp | None) -> Background | None:
         """FEAT trained on the background for tasks like this one."""
@@ -343,8 +343,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.learned_.probabilities(features, together)
 
 
-def _checked(labels: np.ndarray) -> np.ndarray:
-    """The labels, or an error if they are measurements."""
+def _checked(given: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """The labels, or an error if they are measurements, or texts and something else."""
+    labels: np.ndarray = column_or_1d(given, warn=True)
+    other = [label for label in labels if not isinstance(label, str)] if labels.dtype == object else []
+    if other and len(other) < len(labels):
+        raise UserError(f"got the label {other[0]!r:.50} among texts, expected a text for each photo")
     with warnings.catch_warnings():
         # One photo a class is expected here; scikit-learn asks whether that is a regression.
         warnings.filterwarnings("ignore", message="The number of unique classes")

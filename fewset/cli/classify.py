@@ -259,7 +259,7 @@ def serve(
 
     def ready(address: str) -> None:
         echo(f"fewset is at {address}")
-        echo(f"your work is saved to {saved} as you go; stop the server with Ctrl-C")
+        echo(f"your work is saved to {saved} once two classes have photos; stop the server with Ctrl-C")
 
     run(bench, queue, host=host, port=port, ready=ready, allowed_hosts=allowed_host or (), saved=saved)
 

@@ -82,7 +82,11 @@ def _build(
 ) -> nn.Module:
     part = registry[name]
     hints = get_type_hints(part.__init__)
-    parameters = {key: each for key, each in inspect.signature(part).parameters.items() if key not in given}
+    parameters = {
+        key: each
+        for key, each in inspect.signature(part).parameters.items()
+        if key not in given and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    }
     for key in options:
         refuse_unknown(f"option of {what} {name!r}", key, parameters)
     for key, parameter in parameters.items():

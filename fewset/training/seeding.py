@@ -1,5 +1,6 @@
 """Seeds for initial weights and dropout, which draw from torch's global generators."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -8,6 +9,16 @@ import torch
 
 _CPU = torch.device("cpu")
 _LOCK = RLock()  # all threads share the generators
+
+
+def _forget_other_threads() -> None:
+    """In a forked process the thread that held the lock is missing, and nobody would release it."""
+    global _LOCK
+    _LOCK = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @contextmanager

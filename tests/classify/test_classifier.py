@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -285,6 +286,32 @@ def test_labels_that_cannot_say_none_of_these(names: np.ndarray) -> None:
         list(classifier.answers(X))
 
 
+@pytest.mark.parametrize("label", [None, float("nan"), 1.5, ["a", "b"]])
+def test_a_class_that_is_added_is_checked_as_any_other(label: Any) -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    classifier = FewShotClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"label|y "):
+        classifier.add(X[:2], label)
+
+
+def test_texts_are_labels_of_one_kind_whatever_array_holds_them() -> None:
+    """A table of pandas has them as objects."""
+    X, y = labelled_rows(1)  # noqa: N806
+    names = np.array(["ant", "bee", "crow"])[y]
+    for first, second in ((names, names.astype(object)), (names.astype(object), names)):
+        classifier = FewShotClassifier().fit(X, first).partial_fit(X, second)
+        assert classifier.classes_.tolist() == ["ant", "bee", "crow"]
+    for missing in (None, float("nan")):
+        with pytest.raises(ValueError, match=r"among texts|NaN"):
+            FewShotClassifier().fit(X, np.where(y == 1, np.array(missing, dtype=object), names))
+
+
+def test_labels_beyond_int64_are_refused() -> None:
+    X, y = labelled_rows(1)  # noqa: N806
+    with pytest.raises(UserError, match="below 2\\^63"):
+        FewShotClassifier().fit(X, np.array([1, 2, 2**63], dtype=np.uint64)[y])
+
+
 def test_an_iterator_loses_no_photo(folder: Path) -> None:
     paths = sorted(folder.rglob("*.png"))
     labels = [path.parent.name for path in paths]
@@ -319,6 +346,16 @@ def test_a_pattern_that_matches_no_photo_is_an_error(fitted: FewShotClassifier, 
     ):
         with pytest.raises(UserError, match="no photos"):
             ask(tmp_path.glob("*.nothing"))
+
+
+def test_photos_that_are_only_asked_about_have_no_thumbnails(
+    fitted: FewShotClassifier, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("fewset.classify.photos.rows._thumbnail")
+    fitted.predict(folder)
+    fitted.score(folder)
+    list(fitted.answers(folder))
+    fewset.embed(folder, TinyEncoder())
 
 
 @pytest.mark.parametrize("refit", ["fit", "partial_fit"])

@@ -122,18 +122,14 @@ MAKES_A_SET = "demo", "paper", "ablate"
 
 
 @pytest.mark.usefixtures("tiny_set")
-<<<<<<< HEAD
-@pytest.mark.parametrize("words", [*COMPUTE, ["bench", "train", "--data", "tiny"]], ids=called)
-=======
 @pytest.mark.parametrize(
     "words",
     [
         pytest.param(words, marks=[pytest.mark.slow] if words[0] in MAKES_A_SET else [])
-        for words in [*COMPUTE, *MEASURE]
+        for words in [*COMPUTE, ["bench", "train", "--data", "tiny"]]
     ],
     ids=called,
 )
->>>>>>> h-tests
 def test_the_device_is_not_ignored(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "--device cuda:99 needs GPU 99" in fail(*words, "--device", "cuda:99")

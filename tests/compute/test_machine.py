@@ -105,10 +105,12 @@ def test_the_repository_around_an_installed_wheel_is_ignored(source: Path) -> No
 
 _FORK = """
 import os
+import threading
 import numpy as np
 import torch
 from PIL import Image
 import fewset
+from fewset.training.seeding import seeded
 
 rows = np.random.default_rng(0).normal(size=(600, 1280)).astype(np.float32)
 labels = np.arange(600) % 3
@@ -123,6 +125,15 @@ def compute():
     found.append(fewset.embed(photos))
     return found
 
+def train():
+    with seeded(0):
+        training.set()
+        stop.wait()
+
+training, stop = threading.Event(), threading.Event()
+thread = threading.Thread(target=train)
+thread.start()
+training.wait()
 torch.set_num_threads(2)
 torch.linalg.qr(torch.from_numpy(rows))  # a computation of torch alone
 child = os.fork()
@@ -130,6 +141,8 @@ if child == 0:
     compute()
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+stop.set()
+thread.join()
 expected = compute()
 child = os.fork()
 if child == 0:
@@ -142,4 +155,5 @@ assert torch.get_num_threads() == 2
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here: run it on Linux or macOS")
 def test_a_fork_of_a_process_that_has_computed_computes_the_same() -> None:
+    """Also while another thread trains."""
     subprocess.run([sys.executable, "-c", _FORK], check=True, timeout=100)

@@ -1,12 +1,16 @@
 """One registry for all kinds: a name is given once, and installed packages bring members."""
 
+import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from fewset.classify.classifier import FewShotClassifier
 from fewset.core.errors import UserError
 from fewset.core.registry import Registry
 from fewset.data.images.importers import IMPORTERS, register_importer
@@ -16,6 +20,7 @@ from fewset.models.adapters import ADAPTERS, register_adapter
 from fewset.models.backbones import BACKBONES, register_backbone
 from fewset.models.heads import HEADS, register_head
 from tests.helpers.command_line import fewset_in_a_new_process
+from tests.helpers.first_use import COLOURS, photos
 from tests.helpers.processes import ROOT
 
 REGISTER = {
@@ -41,15 +46,37 @@ class FromAfar(nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    "use", ["mixed", *(pytest.param(use, marks=pytest.mark.slow) for use in ("load", "rows", "photos"))]
-)
-def test_threads_that_use_fewset_for_the_first_time_at_once_all_get_right_answers(use: str) -> None:
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.helpers.first_use", use],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=200,
-    )  # fmt: skip
-    assert process.stdout.strip() == ""
+@pytest.mark.slow
+@pytest.mark.parametrize("use", ["load", "rows", "photos", "file", "mixed"])
+def test_threads_that_use_fewset_for_the_first_time_at_once_all_get_right_answers(
+    use: str, tmp_path: Path
+) -> None:
+    """8 threads of a new process. FEWSET_STARTS=50 starts 50 of them: 400 answers."""
+    FewShotClassifier().fit(photos(), COLOURS).save(tmp_path / "colours.fewset")
+    for _ in range(int(os.environ.get("FEWSET_STARTS", "1"))):
+        process = subprocess.run(
+            [sys.executable, "-m", "tests.helpers.first_use", use, tmp_path / "colours.fewset"],
+            cwd=ROOT, capture_output=True, text=True, check=True, timeout=200,
+        )  # fmt: skip
+        assert process.stdout.strip() == ""
+
+
+def test_a_second_thread_waits_until_all_members_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "slow_members"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from fewset.core.registry import Registry\nSLOW = Registry('slow thing', __name__)"
+    )
+    (package / "a.py").write_text(
+        "import time\nfrom slow_members import SLOW\ntime.sleep(0.2)\nSLOW.register('a')(len)"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(Registry, "kinds", dict(Registry.kinds))
+    slow = import_module("slow_members").SLOW
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: "a" in slow, range(8))) == [True] * 8
 
 
 class Newcomer:

@@ -1,9 +1,11 @@
 import pytest
 import torch
+from torch import nn
 
 from fewset.core.errors import UserError
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
+from fewset.models.backbones import register_backbone
 
 
 @pytest.mark.parametrize(
@@ -51,3 +53,13 @@ def test_a_size_that_no_tensor_has_is_refused_in_one_line() -> None:
     with pytest.raises(UserError, match="cannot be made with backbone_options") as caught:
         build_model(ModelConfig(backbone_options={"dim": 2**70}))
     assert "\n" not in str(caught.value)
+
+
+def test_a_part_without_options_needs_no_initialiser() -> None:
+    @register_backbone("no-initialiser")
+    class NoInitialiser(nn.Module):
+        dim, input_size, mean, std = 3, 8, (0.5,) * 3, (0.5,) * 3
+
+    assert isinstance(build_model(ModelConfig(backbone="no-initialiser")).backbone, NoInitialiser)
+    with pytest.raises(UserError, match="unknown option"):
+        build_model(ModelConfig(backbone="no-initialiser", backbone_options={"args": 1}))

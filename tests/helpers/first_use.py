@@ -25,17 +25,29 @@ def fit_rows() -> None:
     assert classifier.predict(10 * np.eye(3, 7)).tolist() == ["a", "b", "c"]
 
 
+COLOURS = ["red", "green", "blue"]
+
+
+def photos() -> list[Image.Image]:
+    return [Image.new("RGB", (64, 64), colour) for colour in COLOURS]
+
+
 def fit_photos() -> None:
-    colours = ["red", "green", "blue"]
-    photos = [Image.new("RGB", (64, 64), colour) for colour in colours]
     together.wait()
-    classifier = fewset.FewShotClassifier().fit(photos, colours)
-    assert classifier.predict(photos).tolist() == colours
+    classifier = fewset.FewShotClassifier().fit(photos(), COLOURS)
+    assert classifier.predict(photos()).tolist() == COLOURS
+
+
+def load_and_predict() -> None:
+    together.wait()
+    classifier = fewset.FewShotClassifier.load(sys.argv[2])
+    assert classifier.predict(photos()).tolist() == COLOURS
 
 
 if __name__ == "__main__":
     known = {"load": [load_model], "rows": [fit_rows], "photos": [fit_photos]}
-    known["mixed"] = [load_model, fit_rows, fit_photos, fit_rows]
+    known["file"] = [load_and_predict]
+    known["mixed"] = [load_model, fit_rows, fit_photos, load_and_predict]
     chosen = known[sys.argv[1]]
     with ThreadPoolExecutor(THREADS) as pool:
         for used in [pool.submit(use) for use in chosen * (THREADS // len(chosen))]:

@@ -71,7 +71,9 @@ class Support:
 
 
 def class_array(classes: np.ndarray) -> np.ndarray:
-    """The classes; integers become int64, as in files, which has room for -1 ("none of these")."""
+    """The classes as a file has them: texts as text, whole numbers as int64, with room for -1."""
+    if classes.dtype.kind == "O":
+        return classes.astype(str)
     if classes.dtype.kind not in "iu":
         return classes
     if classes.max() > np.iinfo(np.int64).max:

@@ -18,7 +18,9 @@ from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 2**28
-"""Of one request."""
+"""Of one request with photos, which go to the disk."""
+MOST_IN_MEMORY = 2**20
+"""Of any other request."""
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' blob: data:; media-src 'self' blob:; form-action 'none'; base-uri 'none'; "
@@ -52,6 +54,8 @@ class Guard:
             await self.application(scope, receive, send)
             return
         application, request = self.application, Request(scope)
+        photos = request.headers.get("content-type", "").lower().startswith("multipart/form-data")
+        most = MOST_BYTES if photos else MOST_IN_MEMORY
         try:
             check_host(request, self.host, self.allowed)
             check_origin(request, self.allowed)
@@ -61,10 +65,10 @@ class Guard:
                 application.set_cookie(cookie_name(request), self.token, httponly=True)
             elif self.token:
                 check_token(request, self.token)
-            _check_size(int(request.headers.get("content-length", "0")))
+            _check_size(int(request.headers.get("content-length", "0")), most)
         except HTTPException as error:
             application = JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-        await application(scope, _bounded(receive), _with_headers(scope, send))
+        await application(scope, _bounded(receive, most), _with_headers(scope, send))
 
 
 def check_host(request: Request, own: str, allowed: Iterable[str] = ()) -> None:
@@ -116,12 +120,12 @@ def _rejection(status: int, reason: str) -> HTTPException:
     return HTTPException(status, reason, {"connection": "close"})
 
 
-def _check_size(size: int) -> None:
-    if size > MOST_BYTES:
-        raise _rejection(413, f"more than {MOST_BYTES} bytes at once; send fewer photos at a time")
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise _rejection(413, f"more than {most} bytes at once; send fewer photos at a time")
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, most: int) -> Receive:
     """The body, counted while it comes: with chunked encoding its length is not announced."""
     received = 0
 
@@ -129,7 +133,7 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        _check_size(received)
+        _check_size(received, most)
         return message
 
     return receive_bounded

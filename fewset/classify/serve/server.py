@@ -7,11 +7,13 @@ import secrets
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event, Thread
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -20,6 +22,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fewset import __version__
 from fewset.classify.saving import save_classifier
@@ -34,6 +37,7 @@ from fewset.data.manifest import home
 PAGE = Path(__file__).parent / "page"
 mimetypes.add_type("text/javascript", ".js")  # on Windows another program may have set another type
 _MOST_CONNECTIONS = 500
+_IDLE_SECONDS = 15.0  # of a connection before its first request
 SAVE_SECONDS = 5.0
 """Between two checks whether the work has changed."""
 
@@ -120,14 +124,24 @@ def run(
         queue.close()
 
 
+class _Protocol(H11Protocol):
+    """uvicorn closes idle connections only after their first response; this, also those without a request."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        close = self.timeout_keep_alive_handler
+        self.timeout_keep_alive_task = self.loop.call_later(_IDLE_SECONDS, close)
+
+
 def http_server(app: Guard) -> uvicorn.Server:
     """uvicorn, which logs errors only, and does not trust headers about the client."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=_Protocol,
             ws="none",
             limit_concurrency=_MOST_CONNECTIONS,
+            backlog=32,  # where the process may open no more files, asyncio logs each of these
             timeout_graceful_shutdown=5,
             log_level="error",
             access_log=False,
@@ -189,11 +203,14 @@ class Autosave:
         self._saved = moment.album
 
     def _watch(self) -> None:
+        problem = ""
         while not self._done.wait(SAVE_SECONDS):
             try:
                 self.save(self.bench.moment(patience=0))  # a large set is saved when it is learned
-            except (OSError, UserError):
-                continue  # a full disk may have room again; the last try, at the end, raises the error
+            except Exception as error:  # a full disk may have room again
+                if str(error) != problem:
+                    warnings.warn(f"the work is not saved: {error}", stacklevel=2)
+                problem = str(error)
 
     def __enter__(self) -> "Autosave":
         self._thread.start()

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Semaphore
 
 import httpx2 as httpx
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from fewset.classify.saving import load_classifier
 from fewset.classify.serve import server
 from fewset.classify.serve.server import Autosave, earlier_work, work_file
-from fewset.classify.serve.workbench import Workbench
+from fewset.classify.serve.workbench import Moment, Workbench
 from tests.helpers.web import STAMP, files
 
 
@@ -48,6 +49,21 @@ def test_nothing_is_written_before_something_changes(tmp_path: Path, monkeypatch
     with Autosave(Workbench(STAMP), tmp_path / "work" / "a.fewset") as saving:
         saving.save(saving.bench.moment())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_work_that_cannot_be_saved_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SAVE_SECONDS", 0.01)
+    tries = Semaphore(0)
+
+    class Full(Workbench):
+        def soon(self, patience: float) -> Moment:
+            tries.release()
+            raise OSError(f"no room after {patience} s")
+
+    with pytest.warns(UserWarning, match="the work is not saved: no room") as told:  # noqa: SIM117
+        with Autosave(Full(STAMP), tmp_path / "a.fewset"):
+            assert all(tries.acquire(timeout=60) for _ in range(3))
+    assert len(told) == 1
 
 
 def test_opened_work_goes_on_in_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

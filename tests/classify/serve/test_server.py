@@ -95,10 +95,20 @@ def test_what_is_no_request_is_refused(sent: bytes) -> None:
         assert httpx2.get(f"http://127.0.0.1:{port}/api/state").status_code == 200
 
 
-def test_an_announced_flood_is_refused_before_it_comes() -> None:
-    head = b"POST /api/photos HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n"
+@pytest.mark.parametrize(
+    ("kind", "length"), [("multipart/form-data; boundary=x", 2**28 + 1), ("application/json", 2**20 + 1)]
+)
+def test_an_announced_flood_is_refused_before_it_comes(kind: str, length: int) -> None:
+    head = f"POST /api/photos HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
     with running() as port:
-        assert received(head, port).startswith(b"HTTP/1.1 413")
+        answer = received(f"{head}Content-Length: {length}\r\n\r\n".encode(), port)
+        assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_connections_without_a_request_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_IDLE_SECONDS", 0.1)
+    with running() as port, socket.create_connection(("127.0.0.1", port), timeout=30) as idle:
+        assert idle.recv(1) == b""
 
 
 def test_a_flood_that_was_not_announced_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

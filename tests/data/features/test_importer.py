@@ -285,3 +285,17 @@ def test_a_table_from_another_source_is_not_replaced_unasked(table: FeatureTable
         import_features(other, "birds")
     assert open_features("birds").digest == table.digest
     assert import_features(other, "birds", replace=True).digest != table.digest
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("save", [save_npz, save_compressed], indirect=True)
+def test_a_flipped_bit_is_an_error_on_one_line(save: Save, place: float, tmp_path: Path) -> None:
+    # More than zipfile reads at once: the checksum fails only after rows have been read.
+    features = np.random.default_rng(0).normal(size=(ROWS, 101)).astype(np.float32)
+    path = save(tmp_path / "birds", arrays(features=features, role=None))
+    data = bytearray(path.read_bytes())
+    data[int(place * len(data))] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="cannot be read") as error:
+        import_features(path)
+    assert "\n" not in str(error.value)
