@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -183,52 +182,39 @@ def published_model(
 def _load(path: Path, method: str, backbone: str, config: ModelConfig) -> FewShotModel:
     parts, model = PUBLISHED_METHODS[method], embedding_model(build_model(config), method)
     with remedy("get it again, or save the state dict alone"):
-        tensors, state = read_tensors(path, PUBLISHED_METHODS), model.state_dict()
-    names = _published_names(state, parts, backbone, tensors)
+        tensors = read_tensors(path, PUBLISHED_METHODS)
+    if backbone == "ConvNet" and not parts.modules:
+        _check_pool(tensors, path)
+    names_in_file = {_PREFIX.sub("", name): name for name in tensors}
+    if len(names_in_file) < len(tensors):
+        raise UserError(f"{path} has several backbones; save the state dict of one of them alone")
+    tensors = {name: tensors[original] for name, original in names_in_file.items()}
     if not parts.modules:
-        if backbone == "ConvNet":
-            _check_pool(tensors, path)
         tensors = _without_classifier(tensors, path, model.dim)
-    shapes = {
-        theirs: state[ours].T.shape if _is_transposed(ours, parts) else state[ours].shape
-        for ours, theirs in names.items()
-        if theirs in tensors or not ours.endswith(".num_batches_tracked")
-    }
+    if parts.transposed:
+        tensors = {name: value.T if name.startswith("graph_") else value for name, value in tensors.items()}
+    state = model.state_dict()
+    names = {ours: _published_name(ours, parts) for ours in state}
+    names = {ours: name for ours, name in names.items() if name in tensors or not ours.endswith(_OPTIONAL)}
+    shapes = {theirs: state[ours].shape for ours, theirs in names.items()}
     check_state(tensors, shapes, f"{path} (read as {method} with {backbone})")
     check_finite(tensors, path)
-    for ours, theirs in names.items():
-        if theirs in tensors:
-            state[ours] = tensors[theirs].T if _is_transposed(ours, parts) else tensors[theirs]
-    model.load_state_dict(state)
-    _flush_denormals(model)
+    model.load_state_dict({ours: tensors[theirs] for ours, theirs in names.items()}, strict=False)
+    for value in filter(torch.is_floating_point, state.values()):
+        value.masked_fill_(value.abs() < torch.finfo(value.dtype).tiny, 0)
     return model.eval()
 
 
-def _published_names(
-    state: Mapping[str, Any], parts: PublishedMethod, backbone: str, tensors: Mapping[str, Tensor]
-) -> dict[str, str]:
-    """The file's name of each of our keys, in the known layout that fits most keys of the file."""
-    prefixes = ["encoder.", "encoder.module.", "module.encoder.", "module.", "", "encoder.encoder."]
-    if backbone == "ConvNet":  # whose only module is itself called `encoder`
-        prefixes = [f"{prefix}encoder." for prefix in prefixes] + ["module.", ""]
-    layouts = [_names_under(prefix, state, parts) for prefix in prefixes]
-    return max(layouts, key=lambda layout: len(tensors.keys() & set(layout.values())))
-
-
-def _names_under(prefix: str, state: Mapping[str, Any], parts: PublishedMethod) -> dict[str, str]:
-    whole = "module." if prefix.startswith("module.") else ""  # of the model that the backbone is a part of
-    names = {}
-    for ours in state:
-        part, _, name = ours.partition(".")
-        module, _, parameter = name.rpartition(".")
-        if part == "adapter":
-            names[ours] = f"{whole}{parts.modules[module]}.{parameter}"
-        elif name != "training_steps":  # of our DropBlock schedule; theirs is not saved
-            names[ours] = prefix + name.removeprefix("blocks.")
-    return names
-
-
+_PREFIX = re.compile(r"^((module|encoder)\.)+")
 _CLASSIFIER = re.compile(r"(module\.)?(fc|FC)\.(weight|bias)")
+_OPTIONAL = (".num_batches_tracked", ".training_steps")  # counters, the latter of our DropBlock schedule
+
+
+def _published_name(ours: str, parts: PublishedMethod) -> str:
+    """The name in a file, without prefixes, of a tensor of our model."""
+    part, _, name = ours.partition(".")
+    module, _, parameter = name.rpartition(".")
+    return f"{parts.modules[module]}.{parameter}" if part == "adapter" else name.removeprefix("blocks.")
 
 
 def _check_pool(tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -243,26 +229,16 @@ def _check_pool(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def _without_classifier(tensors: dict[str, Tensor], path: Path, dim: int) -> dict[str, Tensor]:
-    classifier = {name for name in tensors if _CLASSIFIER.fullmatch(name)}
-    for name in classifier:
-        if name.endswith("weight") and tensors[name].shape[-1:] != (dim,):
+    classifier = {name: tensors[name] for name in sorted(tensors) if _CLASSIFIER.fullmatch(name)}
+    for name, value in classifier.items():
+        if name.endswith("weight") and value.shape[-1:] != (dim,):
             raise UserError(
-                f"{path}: its classifier {name} has shape {tuple(tensors[name].shape)}, but the backbone "
-                f"makes embeddings of {dim} dimensions: the file is of a backbone with another end, such as "
+                f"{path}: its classifier {name} has shape {tuple(value.shape)}, but the backbone makes "
+                f"embeddings of {dim} dimensions: the file is of a backbone with another end, such as "
                 "flattened maps, which fewset does not have"
             )
     if classifier:
         warnings.warn(
-            f"{path}: left out {', '.join(sorted(classifier))}, the classifier of pre-training", stacklevel=4
+            f"{path}: left out {', '.join(classifier)}, the classifier of pre-training", stacklevel=4
         )
     return {name: value for name, value in tensors.items() if name not in classifier}
-
-
-def _is_transposed(ours: str, parts: PublishedMethod) -> bool:
-    return parts.transposed and ours.startswith("adapter.") and ours.endswith(".weight")
-
-
-def _flush_denormals(model: FewShotModel) -> None:
-    for value in model.state_dict().values():
-        if value.is_floating_point():
-            value.masked_fill_(value.abs() < torch.finfo(value.dtype).tiny, 0)

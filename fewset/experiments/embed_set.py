@@ -115,28 +115,24 @@ class _Embedder(NamedTuple):
 
 def _open(source: str | Path, data: str | None, device: str) -> _Embedder:
     if is_encoder(str(source)):
-        return _open_encoder(str(source), data, device)
+        if data is None:
+            raise UserError(f"the encoder {str(source)!r} has no image set of its own; name one with --data")
+        encoder, images = find_encoder(str(source), device), open_set(data)
+        return _Embedder(
+            images,
+            encoder.dim,
+            lambda rows: encoder([decode_photo(images.images[row], encoder.input_size) for row in rows]),
+            {"weights_digest": encoder.digest, "images_digest": images.digest},
+        )
     run = find_model(source)
-    recipe = run_recipe(run)
     model = image_embedder(load(run), "fewset embed").to(pick_device(device))
-    images = open_set(data or recipe.data.set)
-
-    def embed(rows: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n D"]:
-        return embed_images(model, images.images, rows).cpu().numpy()
-
-    return _Embedder(images, model.dim, embed, made_from(run, images))
-
-
-def _open_encoder(name: str, data: str | None, device: str) -> _Embedder:
-    if data is None:
-        raise UserError(f"the encoder {name!r} has no image set of its own; name one with --data")
-    encoder, images = find_encoder(name, device), open_set(data)
-
-    def embed(rows: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n D"]:
-        return encoder([decode_photo(images.images[row], encoder.input_size) for row in rows])
-
-    made = {"weights_digest": encoder.digest, "images_digest": images.digest}
-    return _Embedder(images, encoder.dim, embed, made)
+    images = open_set(data or run_recipe(run).data.set)
+    return _Embedder(
+        images,
+        model.dim,
+        lambda rows: embed_images(model, images.images, rows).cpu().numpy(),
+        made_from(run, images),
+    )
 
 
 def _items(
@@ -152,12 +148,9 @@ def _items(
 
 def _setups(split_of: Int64[np.ndarray, " classes"]) -> dict[str, Int64[np.ndarray, " _"]]:
     train, val, test = (np.flatnonzero(split_of == number) for number in range(len(SPLITS)))
-    return {
-        "base_classes_1": train[::2],
-        "novel_classes_1": val,
-        "base_classes_2": train[1::2],
-        "novel_classes_2": test,
-    }
+    setups = (train[::2], val, train[1::2], test)
+    names = ("base_classes_1", "novel_classes_1", "base_classes_2", "novel_classes_2")
+    return dict(zip(names, setups, strict=True))
 
 
 def _pieces(embedder: _Embedder, rows: Int64[np.ndarray, " n"]) -> Iterator[Float32[np.ndarray, "_ D"]]:

@@ -8,12 +8,7 @@ from fewset.core.errors import UserError
 from fewset.core.progress import progress
 from fewset.data.images.decoding import pictures
 from fewset.data.images.importers.csv import table_rows
-from fewset.data.images.nearness import (
-    Nearness,
-    groups_by_name,
-    nearest_classes,
-    write_nearness,
-)
+from fewset.data.images.nearness import Nearness, groups_by_name, nearest_classes, write_nearness
 from fewset.data.images.store import ImageSet
 from fewset.encoders import find_encoder
 
@@ -41,13 +36,12 @@ def relate_set(
     if groups is None and encoder is None:
         raise UserError("classes are related by groups or by an encoder; give --groups, --encoder or both")
     named, means, sources = None, None, []
-    if groups is not None:
-        if groups == LAST_WORD:
-            named = groups_by_name(images.class_names)
-            sources.append("groups by the last word of class names")
-        else:
-            named = _groups_in_csv(Path(groups), images.class_names)
-            sources.append(f"groups of {Path(groups).name}")
+    if groups == LAST_WORD:
+        named = groups_by_name(images.class_names)
+        sources.append("groups by the last word of class names")
+    elif groups is not None:
+        named = _groups_in_csv(Path(groups), images.class_names)
+        sources.append(f"groups of {Path(groups).name}")
     if encoder is not None:
         found = find_encoder(encoder, device)
         labels = range(len(images.class_names))
@@ -67,12 +61,9 @@ def relate_set(
 
 def _groups_in_csv(path: Path, class_names: tuple[str, ...]) -> list[str]:
     """The group of each class from a table with the columns `class` and `group`."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error})") from error
-    groups = {name: group for _, (name, group) in table_rows(data, str(path), ("class", "group"))}
-    for name in class_names:
-        if name not in groups:
-            raise UserError(f"{path} has no group for the class {name!r}; add a line for it")
+    rows = table_rows(path.read_bytes(), str(path), ("class", "group"))
+    groups = {name: group for _, (name, group) in rows}
+    missing = [name for name in class_names if name not in groups]
+    if missing:
+        raise UserError(f"{path} has no group for the class {missing[0]!r}; add a line for it")
     return [groups[name] for name in class_names]

@@ -12,7 +12,7 @@ from fewset.core.errors import UserError
 from fewset.io.files import clear_all, write_json, write_text
 from fewset.io.locks import alone
 from fewset.io.paths import inside
-from fewset.io.reading import read_json
+from fewset.io.reading import parsing, read_json, remedy
 from fewset.training.checkpoint import CHECKPOINT, LOG, METRICS, TrainingFiles
 
 RECIPE, WEIGHTS, RESULT = "recipe.toml", "model.safetensors", "result.json"
@@ -45,13 +45,9 @@ class RunDirectory:
     def made_of(self) -> dict[str, str]:
         """The digests of the data and the weights that the run began with, if they are recorded."""
         file = self.path / ENVIRONMENT
-        try:
+        with remedy("remove it, or start the run again with --force"), parsing(file):
             recorded = dict(read_json(file)) if file.exists() else {}
-            return {key: str(recorded[key]) for key in ("data_digest", "init_digest") if key in recorded}
-        except (OSError, TypeError, ValueError) as error:
-            raise UserError(
-                f"{file} cannot be read ({error}); remove it, or start the run again with --force"
-            ) from None
+        return {key: str(recorded[key]) for key in ("data_digest", "init_digest") if key in recorded}
 
     @contextmanager
     def locked(self) -> Iterator[None]:

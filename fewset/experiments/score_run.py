@@ -19,14 +19,7 @@ from fewset.core.parsing import parse, parse_words
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.importers import IMPORTERS
 from fewset.data.images.store import ImageSet
-from fewset.evaluation.protocols import (
-    PROTOCOLS,
-    Job,
-    Outcome,
-    Protocol,
-    default_protocol,
-    prepare,
-)
+from fewset.evaluation.protocols import PROTOCOLS, Job, Outcome, Protocol, default_protocol, prepare
 from fewset.experiments.build import open_data
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe, recipe_digest, run_recipe
@@ -173,13 +166,12 @@ def make_job(
 
 def _drawable(job: Job, protocol: Protocol, name: str, auto: bool) -> tuple[Job, Any]:
     """The job and the items of its tasks; with `auto` with fewer queries if there are too few items."""
-    fewest = 1 if auto else job.spec.query
-    for query in range(job.spec.query, fewest, -1):
+    for query in range(job.spec.query, 1, -1) if auto else ():
         fewer = replace(job, spec=replace(job.spec, query=query))
         with suppress(UserError):
             return fewer, prepare(protocol, name, fewer)
-    fewer = replace(job, spec=replace(job.spec, query=fewest))
-    return fewer, prepare(protocol, name, fewer)
+    job = replace(job, spec=replace(job.spec, query=1)) if auto else job
+    return job, prepare(protocol, name, job)
 
 
 def check_evaluation(recipe: Recipe, model: TaskModel, data: ImageSet | FeatureTable) -> None:
@@ -204,33 +196,31 @@ def _stem(result: Result, digest: str = "") -> str:
 
 
 def _write(result: Result, outcome: Outcome, file: Path, stem: str) -> Result:
-    """Write a result with its arrays; if two processes do that at once, all files are of one of them."""
-    with in_turn(file.with_name(f".{file.name}.lock")):
-        result = _write_arrays(result, outcome, file.parent, stem)
-        write_result(result, file)
-    return result
+    """Write a result with its arrays and examples; returns it with the names of these files.
 
-
-def _write_arrays(result: Result, outcome: Outcome, folder: Path, stem: str) -> Result:
-    """Write the values of all tasks and the examples; returns the result with the names of these files."""
+    If two processes do that at once, all files are of one of them.
+    """
 
     def stored(score: Score, name: str) -> StoredScore:
-        with replacing(folder / name) as temporary, temporary.open("wb") as file:
-            np.save(file, score.per_task)
+        with replacing(file.parent / name) as temporary, temporary.open("wb") as array:
+            np.save(array, score.per_task)
         return StoredScore(score.mean, stored_width(score.ci95), name)
 
-    examples = None
-    if outcome.examples is not None:
-        examples = f"{stem}examples.npz"
-        with replacing(folder / examples) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **outcome.examples)  # type: ignore[arg-type]
-    return replace(
-        result,
-        per_task=stored(outcome.score, f"{stem}per_task.npy").per_task,
-        before=None if outcome.before is None else stored(outcome.before, f"{stem}per_task_before.npy"),
-        examples=examples,
-        scores={name: stored(score, f"{stem}per_task_{name}.npy") for name, score in outcome.scores.items()},
-    )
+    examples = None if outcome.examples is None else f"{stem}examples.npz"
+    with in_turn(file.with_name(f".{file.name}.lock")):
+        if examples is not None:
+            with replacing(file.parent / examples) as temporary, temporary.open("wb") as arrays:
+                np.savez_compressed(arrays, **outcome.examples)  # type: ignore[arg-type]
+        others = {name: stored(each, f"{stem}per_task_{name}.npy") for name, each in outcome.scores.items()}
+        result = replace(
+            result,
+            per_task=stored(outcome.score, f"{stem}per_task.npy").per_task,
+            before=None if outcome.before is None else stored(outcome.before, f"{stem}per_task_before.npy"),
+            examples=examples,
+            scores=others,
+        )
+        write_result(result, file)
+    return result
 
 
 def warn_of_scale(run: Path, recipe: Recipe, images: ImageSet) -> None:

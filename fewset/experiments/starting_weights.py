@@ -13,8 +13,7 @@ from fewset.experiments.recipes import run_recipe
 from fewset.experiments.run_directory import RECIPE, WEIGHTS, RunDirectory
 from fewset.experiments.weights import released_models
 from fewset.io.files import file_digest
-from fewset.io.paths import recorded_path, user_path
-from fewset.models.task_model import TaskModel
+from fewset.io.paths import user_path
 
 
 def find_init(init: str, beside: Path) -> Path:
@@ -49,14 +48,6 @@ def changes_since(run: RunDirectory, recipe: Recipe) -> str:
         return ""
     other = [name for key, name in names.items() if run.made_of.get(key, now.get(key)) != now.get(key)]
     return f"{other[0]!r} is not the one that {run.path} began with" if other else ""
-
-
-def describe_start(model: TaskModel, initial: TaskModel, source: Path) -> str:
-    """The source of the initial model, and how its backbone differs though its weights fit."""
-    lines = zip(*(repr(each.backbone).splitlines() for each in (initial, model)), strict=False)
-    other = [f"{old.strip()} there, {new.strip()} here" for old, new in lines if old != new]
-    place = recorded_path(source)
-    return f"starts from {place}" + (f", with another backbone: {'; '.join(other)}" if other else "")
 
 
 def check_held_out(recipe: Recipe, source: Path) -> None:

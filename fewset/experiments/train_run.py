@@ -21,17 +21,10 @@ from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
 from fewset.experiments.run_directory import RECIPE, RESULT, TRACKING, WEIGHTS, RunDirectory
 from fewset.experiments.score_run import check_evaluation, evaluate_run
-from fewset.experiments.starting_weights import (
-    changes_since,
-    check_held_out,
-    describe_start,
-    find_init,
-    made_of,
-)
+from fewset.experiments.starting_weights import changes_since, check_held_out, find_init, made_of
 from fewset.experiments.trackers import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
-from fewset.io.files import file_digest
-from fewset.io.paths import inside
+from fewset.io.paths import inside, recorded_path
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
 from fewset.training.batches import TrainingItems
@@ -81,7 +74,7 @@ def execute(
         if resume:
             distributed.on_main_process(lambda: _check_resumable(run, recipe))
             if distributed.on_main_process(lambda: run.state) == "finished":
-                return _finished_result(out, recipe, device, echo)
+                return read_result(out / RESULT)
         return _train(recipe, run, tracking, resume, force, device, tell)
 
 
@@ -148,16 +141,6 @@ def _check_resumable(run: RunDirectory, recipe: Recipe) -> None:
         raise UserError(f"{changed}; start again with --force")
 
 
-def _finished_result(out: Path, recipe: Recipe, device: str, echo: Callable[[str], None]) -> Result:
-    """The result of a finished run; scored again if its weights or its data are not those of the result."""
-    result = read_result(out / RESULT)
-    made_of = (file_digest(out / WEIGHTS), open_data(recipe.model, recipe.data.set).digest)
-    if (result.weights_digest, result.data_digest) != made_of:
-        echo(f"{out}: the weights or the data are not those of the result; scoring again")
-        return evaluate_run(out, device=device)[0]
-    return result
-
-
 def stage_for(recipe: Recipe, beside: Path, device: torch.device = _CPU) -> Stage:
     """The stage of training that a recipe describes; `beside` is the directory of its initial weights."""
     recipe = with_dim(recipe)
@@ -177,7 +160,8 @@ def _prepare(
             check_held_out(recipe, source)
         initial = load(source)
         initialise(model, initial, source)
-        start, adapter_begun = describe_start(model, initial, source), initial.capabilities.adapter_fitted
+        start = f"starts from {recorded_path(source)}"
+        adapter_begun = initial.capabilities.adapter_fitted
     if isinstance(data, FeatureTable):
         assert recipe.train is not None  # as in every recipe on features
         on_features = embedding_model(model, "training on features")
@@ -185,15 +169,13 @@ def _prepare(
     items = TrainingItems.of(data, recipe.data.domain, recipe.data.hold_out, recipe.seed)
     if "centre" in (recipe.model.feature_transform or ()):
         centred = embedding_model(model, "the step 'centre' of model.feature_transform")
-        plain = FewShotModel(
-            centred.backbone, centred.adapter, centred.head, test_time_flip=centred.test_time_flip
-        )
+        flip = centred.test_time_flip
+        plain = FewShotModel(centred.backbone, centred.adapter, centred.head, test_time_flip=flip)
         centred.feature_transform.fit(_embed_train_split(plain, items))
     if model.capabilities.adapter_fitted and not adapter_begun:
-        fitted = embedding_model(model, "an adapter that begins with the train classes")
-        adapter: Any = fitted.adapter
+        fitted: Any = embedding_model(model, "an adapter that begins with the train classes")
         features = _embed_train_split(fitted, items)
-        adapter.fit(features, torch.from_numpy(items.train.labels).to(features.device))
+        fitted.adapter.fit(features, torch.from_numpy(items.train.labels).to(features.device))
     return _stage_on_images(recipe, model, items), start
 
 

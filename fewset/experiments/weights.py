@@ -75,14 +75,14 @@ def load(source: str | Path) -> TaskModel:
 def find_weights(source: str | Path) -> Path:
     """The weights file of a run directory or of a released model; a weights file is its own."""
     path = find_model(source)
-    if path.is_dir():
-        if not (path / WEIGHTS).exists():
-            raise UserError(
-                f"{path} has no {WEIGHTS}: it is not a run directory, or its run is unfinished "
-                "(go on with --resume)"
-            )
-        path = path / WEIGHTS
-    return path
+    if not path.is_dir():
+        return path
+    if not (path / WEIGHTS).exists():
+        raise UserError(
+            f"{path} has no {WEIGHTS}: it is not a run directory, or its run is unfinished "
+            "(go on with --resume)"
+        )
+    return path / WEIGHTS
 
 
 def load_weights(path: Path) -> tuple[TaskModel, ModelConfig]:
@@ -132,10 +132,9 @@ def load_state(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: o
     """
     check_state(tensors, _shapes(module), source)
     unset = {name for name, value in module.state_dict().items() if value.isnan().all()}
-    set_values = {
-        name: value for name, value in tensors.items() if name not in unset or not value.isnan().all()
-    }
-    check_finite(set_values, source)
+    check_finite(
+        {n: value for n, value in tensors.items() if n not in unset or not value.isnan().all()}, source
+    )
     module.load_state_dict(dict(tensors))
 
 
@@ -151,9 +150,8 @@ def check_state(
         if name in tensors and tensors[name].shape != shape
     ]
     if problems:
-        listed = "; ".join(map(shortened, problems[:_LISTED]))
-        more = f"; and {len(problems) - _LISTED:,} more" if len(problems) > _LISTED else ""
-        raise UserError(f"the weights in {source} do not fit the model: {listed}{more}")
+        listed = "; ".join([*map(shortened, problems[:_LISTED]), *(["…"] if problems[_LISTED:] else [])])
+        raise UserError(f"the weights in {source} do not fit the model: {listed}")
 
 
 def check_finite(tensors: Mapping[str, torch.Tensor], source: object) -> None:
@@ -195,9 +193,8 @@ def list_models() -> list[str]:
 
 def released_models() -> dict[str, Path]:
     """The directories of the released models by name."""
-    return {
-        file.parent.name: file.parent for file in sorted(packaged_directory("weights").glob(f"*/{WEIGHTS}"))
-    }
+    files = sorted(packaged_directory("weights").glob(f"*/{WEIGHTS}"))
+    return {file.parent.name: file.parent for file in files}
 
 
 def find_model(source: str | Path) -> Path:

@@ -89,49 +89,40 @@ class TrainConfig:
             self, "way", "shot", "query", "validation_tasks", "validation_way", "validation_query",
             "tasks_per_epoch", "tasks_per_step",
         )  # fmt: skip
-        if min(self.epochs, self.frozen_blocks, self.balance, self.auxiliary) < 0:
-            raise UserError("epochs, frozen_blocks, balance and auxiliary must be 0 or more")
-        if self.contrastive_temperature <= 0:
-            raise UserError("contrastive_temperature must be above 0")
-        if self.tasks_per_epoch % self.tasks_per_step:
-            raise UserError(
-                f"tasks_per_epoch is {self.tasks_per_epoch}, expected a multiple of tasks_per_step "
-                f"({self.tasks_per_step})"
-            )
-        for name in ("rotation_classes", "related"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UserError(f"{name} is {getattr(self, name)}, expected a share from 0 to 1")
         ways = max(self.way, self.validation_way)
-        if self.related and self.nearest < ways - 1:
-            raise UserError(
-                f"nearest is {self.nearest}, expected at least one less than the ways of training and "
-                f"validation ({ways})"
-            )
-        if self.auxiliary and self.rotation_classes:
-            raise UserError(
-                "auxiliary classifies the classes of the train split, and rotation_classes are none of them; "
-                "leave one of the two out"
-            )
         frozen = self.freeze_backbone or self.frozen_blocks
-        if self.joint and (frozen or self.auxiliary or self.rotation_classes):
-            raise UserError(
-                "train.joint trains the whole backbone on all train classes; leave out freeze_backbone, "
-                "frozen_blocks, auxiliary and rotation_classes"
-            )
-        if self.joint and self.joint.batch % self.tasks_per_step:
-            raise UserError(
-                f"train.joint.batch is {self.joint.batch}, expected a multiple of tasks_per_step "
-                f"({self.tasks_per_step})"
-            )
-        if frozen and (self.augment not in ((), ("flip",)) or self.precision != "float32"):
-            raise UserError(
-                "freeze_backbone and frozen_blocks embed each image once, before the training, and once "
-                'flipped with augment = ["flip"]; leave out other augmentation and precision'
-            )
-        if self.freeze_backbone and (self.freeze_batchnorm or self.frozen_blocks):
-            raise UserError(
-                "freeze_backbone freezes everything in it; leave out frozen_blocks and freeze_batchnorm"
-            )
+        batch = self.joint.batch if self.joint else 0
+        problems = {
+            "epochs, frozen_blocks, balance and auxiliary must be 0 or more": (
+                min(self.epochs, self.frozen_blocks, self.balance, self.auxiliary) < 0
+            ),
+            "contrastive_temperature must be above 0": self.contrastive_temperature <= 0,
+            "rotation_classes and related must be shares from 0 to 1": (
+                not (0 <= self.rotation_classes <= 1 and 0 <= self.related <= 1)
+            ),
+            f"tasks_per_epoch ({self.tasks_per_epoch}) and train.joint.batch ({batch}) must be multiples of "
+            f"tasks_per_step ({self.tasks_per_step})": (
+                self.tasks_per_epoch % self.tasks_per_step or batch % self.tasks_per_step
+            ),
+            f"nearest is {self.nearest}, expected at least one less than the ways of training and validation "
+            f"({ways})": self.related and self.nearest < ways - 1,
+            "auxiliary classifies the classes of the train split, and rotation_classes are none of them; "
+            "leave one of the two out": self.auxiliary and self.rotation_classes,
+            "train.joint trains the whole backbone on all train classes; leave out freeze_backbone, "
+            "frozen_blocks, auxiliary and rotation_classes": (
+                self.joint and (frozen or self.auxiliary or self.rotation_classes)
+            ),
+            "freeze_backbone and frozen_blocks embed each image once, before the training, and once flipped "
+            'with augment = ["flip"]; leave out other augmentation and precision': (
+                frozen and (self.augment not in ((), ("flip",)) or self.precision != "float32")
+            ),
+            "freeze_backbone freezes everything in it; leave out frozen_blocks and freeze_batchnorm": (
+                self.freeze_backbone and (self.freeze_batchnorm or self.frozen_blocks)
+            ),
+        }
+        for message, wrong in problems.items():
+            if wrong:
+                raise UserError(message)
 
 
 class TaskStage(ABC):

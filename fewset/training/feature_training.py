@@ -55,11 +55,9 @@ class FeatureTraining(TaskStage):
     def embed_validation(self) -> tuple[Float[Tensor, "items D"], ClassIndex]:
         """At most 64 training rows of each class, which fit in memory whatever the table's size."""
         config, table = self.config, self.table
-        counts = np.bincount(
-            table.labels[table.rows(self.validated, "train")], minlength=len(table.class_names)
-        )
-        most = max(_VALIDATION_ROWS, config.shot + config.validation_query)
-        rows = min(most, int(counts[self.validated].min()))
+        labels = table.labels[table.rows(self.validated, "train")]
+        fewest = min(int((labels == label).sum()) for label in self.validated)
+        rows = min(max(_VALIDATION_ROWS, config.shot + config.validation_query), fewest)
         drawn = table.draw(self.validated, rows, mix(self.seed, Stream.VALIDATION_ROWS))
         labels = table.labels[drawn.reshape(-1)]
         return self._embed(drawn).flatten(0, 1), ClassIndex(labels, table.class_names)

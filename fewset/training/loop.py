@@ -97,21 +97,18 @@ def fit(stage: Stage, run: TrainingFiles) -> None:
         while state["step"] < total:
             number = state["step"]
             epoch, within = divmod(number, stage.steps_per_epoch)
-            set_rate(
-                stage.optimiser,
-                rate_factor(stage.optimiser_config, number / stage.steps_per_epoch, stage.epochs),
-            )
+            factor = rate_factor(stage.optimiser_config, number / stage.steps_per_epoch, stage.epochs)
+            set_rate(stage.optimiser, factor)
             loss, accuracy = train_step(stage, number)
             if not isfinite(loss):
                 raise _diverged(stage, run, number, f"its loss is {loss}")
             state["step"] += 1
             state["loss"] += loss
             state["accuracy"] += accuracy
-            mean_loss, mean_accuracy = state["loss"] / (within + 1), state["accuracy"] / (within + 1)
-            note = (
-                f"epoch {epoch + 1}/{stage.epochs} loss {mean_loss:.3f} accuracy {100 * mean_accuracy:.1f} %"
-            )
-            advance(1, note=note + (f" best {100 * state['best']:.2f} %" if epoch else ""))
+            mean_loss, percent = state["loss"] / (within + 1), 100 * state["accuracy"] / (within + 1)
+            best = f" best {100 * state['best']:.2f} %" if epoch else ""
+            done = f"epoch {epoch + 1}/{stage.epochs}"
+            advance(1, note=f"{done} loss {mean_loss:.3f} accuracy {percent:.1f} %{best}")
             if within + 1 == stage.steps_per_epoch:
                 if not _finite(stage.module):
                     raise _diverged(stage, run, number, "its weights are not finite")

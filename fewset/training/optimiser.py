@@ -10,6 +10,8 @@ from torch import nn
 
 from fewset.core.errors import UserError
 
+_LARGEST = 1e30  # rate or decay: PyTorch cannot convert one that float32 does not hold
+
 
 @dataclass(frozen=True)
 class OptimiserConfig:
@@ -27,12 +29,19 @@ class OptimiserConfig:
     warmup: float = 0.0  # epochs of linear warm-up, with any schedule
 
     def __post_init__(self) -> None:
-        if self.lr <= 0 or self.other_lr_scale <= 0:
-            raise UserError(f"lr and other_lr_scale must be above 0, got {self.lr} and {self.other_lr_scale}")
-        if min(self.weight_decay, self.warmup) < 0 or self.gamma <= 0 or not 0 < self.momentum < 1:
+        rates = {"lr": self.lr, "other_lr_scale * lr": self.other_lr_scale * self.lr}
+        for name, rate in rates.items():
+            if not 0 < rate <= _LARGEST:
+                raise UserError(f"{name} is {rate}, expected a rate above 0 and at most {_LARGEST:g}")
+        if not 0 <= self.weight_decay <= _LARGEST or self.warmup < 0:
             raise UserError(
-                "weight_decay and warmup must be 0 or more, gamma above 0 and momentum between 0 and 1, got "
-                f"{self.weight_decay}, {self.warmup}, {self.gamma} and {self.momentum}"
+                f"weight_decay must be from 0 to {_LARGEST:g} and warmup 0 or more, got {self.weight_decay} "
+                f"and {self.warmup}"
+            )
+        if not 0 < self.gamma <= 1 or not 0 < self.momentum < 1:
+            raise UserError(
+                f"gamma must be above 0 and at most 1, and momentum between 0 and 1, got {self.gamma} and "
+                f"{self.momentum}"
             )
         if self.schedule == "step" and self.step_size < 1:
             raise UserError(f"step_size is {self.step_size}, expected 1 epoch or more")
@@ -59,11 +68,8 @@ def build_optimiser(
     config: OptimiserConfig, backbone: Iterable[nn.Parameter], others: Iterable[nn.Parameter]
 ) -> torch.optim.Optimizer:
     """Two groups of parameters with their own rates; `base_lr` keeps the full rate of a group."""
-    groups = [
-        {"params": list(parameters), "lr": lr, "base_lr": lr}
-        for parameters, lr in ((backbone, config.lr), (others, config.lr * config.other_lr_scale))
-    ]
-    groups = [group for group in groups if group["params"]]
+    rates = ((list(backbone), config.lr), (list(others), config.lr * config.other_lr_scale))
+    groups = [{"params": parameters, "lr": lr, "base_lr": lr} for parameters, lr in rates if parameters]
     if config.kind == "adam":
         return torch.optim.Adam(groups, weight_decay=config.weight_decay)
     return torch.optim.SGD(

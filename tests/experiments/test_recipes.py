@@ -1,8 +1,9 @@
-"""Recipes: how they are read and refused, what they extend, and that every shipped one is whole."""
+"""Recipes: how they are read and rejected, what they extend, and that every shipped one is whole."""
 
 import json
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -160,46 +161,6 @@ def significant(file: Path) -> list[str]:
 # Extending
 
 
-def chain(tmp_path: Path) -> Path:
-    """Three levels: a, which extends b, which extends c in another directory."""
-    (tmp_path / "far").mkdir()
-    write(
-        tmp_path / "far",
-        """
-        name = "c"
-        seed = 3
-        [data]
-        set = "strokes"
-        hold_out = 0.25
-        [model]
-        adapter = "attention"
-        [model.adapter_options]
-        heads = 2
-        dropout = 0.5
-        [train]
-        epochs = 7
-        augment = ["pad_crop", "flip"]
-        """,
-        "c",
-    )
-    write(
-        tmp_path,
-        'extends = "far/c"\n[model]\ntest_time_flip = true\nadapter_options.heads = 4\n[train]\nepochs = 11',
-        "b",
-    )
-    return write(tmp_path, 'extends = "b.toml"\n[train]\naugment = ["flip"]\nshot = 5', "a")
-
-
-def test_tables_are_merged_and_values_replaced_over_several_levels(tmp_path: Path) -> None:
-    recipe = read_recipe(chain(tmp_path))
-    assert recipe.seed == 3
-    assert recipe.data.hold_out == 0.25
-    assert recipe.model.test_time_flip
-    assert recipe.model.adapter_options == {"heads": 4, "dropout": 0.5}
-    assert recipe.train is not None
-    assert (recipe.train.epochs, recipe.train.shot, recipe.train.augment) == (11, 5, ("flip",))
-
-
 @pytest.mark.parametrize(
     ("files", "circle"),
     [
@@ -208,7 +169,7 @@ def test_tables_are_merged_and_values_replaced_over_several_levels(tmp_path: Pat
         ({"a": 'extends = "a-x"\n[variants.x]'}, ["a", "a-x", "a"]),
     ],
 )
-def test_a_circle_is_refused_with_its_members(
+def test_a_circle_is_rejected_with_its_members(
     tmp_path: Path, files: dict[str, str], circle: list[str]
 ) -> None:
     here = tmp_path / "here"
@@ -229,7 +190,7 @@ def test_a_circle_is_refused_with_its_members(
         ("3", "extends is 3 (int), expected str"),
     ],
 )
-def test_a_parent_that_is_not_there_is_refused(tmp_path: Path, parent: str, message: str) -> None:
+def test_an_unknown_parent_is_rejected(tmp_path: Path, parent: str, message: str) -> None:
     write(tmp_path, "[train]", "base")
     path = write(tmp_path, f"[variants.1shot]\nextends = {parent}\n[variants.5shot]\n[train]", "mine")
     with pytest.raises(UserError) as error:
@@ -258,27 +219,17 @@ extends = "strokes/protonet"
 
 
 def test_a_variant_stands_over_the_rest_of_its_file_or_over_what_it_extends(tmp_path: Path) -> None:
-    file = write(tmp_path, FAMILY, "family")
+    write(tmp_path, FAMILY, "family")
+    assert [path.stem for path in list_recipes(tmp_path)] == [
+        "family-1shot", "family-5shot", "family-5shot-wide", "family-other",
+    ]  # fmt: skip
     one, five, wide, other = (read_recipe(path) for path in list_recipes(tmp_path))
-    assert list_recipes(tmp_path) == [
-        file.with_stem(f"family-{name}") for name in ("1shot", "5shot", "5shot-wide", "other")
-    ]
     assert [each.name for each in (one, five, wide, other)] == [
-        "family-1shot",
-        "family-5shot",
-        "wide",
-        "family-other",
-    ]
-    assert one.train is not None
-    assert five.train is not None
-    assert (one.train.shot, one.train.epochs) == (1, 7)
-    assert (five.train.shot, five.train.epochs) == (5, 7)
+        "family-1shot", "family-5shot", "wide", "family-other",
+    ]  # fmt: skip
+    assert one.train == replace(five.train, shot=1)
     assert wide.train == five.train
-    assert [each.model.adapter_options for each in (one, five, wide)] == [
-        {"heads": 2},
-        {"heads": 2},
-        {"heads": 4},
-    ]
+    assert [each.model.adapter_options["heads"] for each in (one, five, wide)] == [2, 2, 4]
     assert other.model == read_recipe(find_recipe("strokes/protonet")).model
 
 
@@ -378,49 +329,38 @@ def test_a_run_holds_the_resolved_recipe_and_goes_on_with_another_card(tmp_path:
         (MINIMAL + "augment = [3]", "train.augment is 3 (int), expected str"),
         (MINIMAL + 'contrastive_scored = "both"', "unknown value of train.contrastive_scored 'both'"),
         ('name = "a/b"\n[train]', "cannot be the name of a folder"),
-        ('name = "one"', "either a [pretrain] or a [train] table"),
         (MINIMAL + "[pretrain]", "either a [pretrain] or a [train] table"),
         ("name = ", "not valid TOML"),
     ],
 )
-def test_a_bad_recipe_is_refused_with_the_reason(tmp_path: Path, text: str, message: str) -> None:
+def test_a_bad_recipe_is_rejected_with_the_reason(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError) as error:
         read_recipe(write(tmp_path, text))
     assert message in str(error.value)
 
 
 def test_overrides(tmp_path: Path) -> None:
-    path = write(tmp_path, MINIMAL)
     overrides = [
-        "train.epochs=7",
         "train.optimiser.lr=1",
         "data.set=other",
         'train.augment=["flip"]',
         "model.adapter=attention",
     ]
-    recipe = read_recipe(path, overrides)
+    recipe = read_recipe(write(tmp_path, MINIMAL), overrides)
     assert recipe.train is not None
-    assert recipe.train.epochs == 7
-    assert recipe.train.optimiser.lr == 1.0
-    assert recipe.data.set == "other"
-    assert recipe.train.augment == ("flip",)
-    assert recipe.method == "attention"
+    assert (recipe.train.optimiser.lr, recipe.train.augment) == (1.0, ("flip",))
+    assert (recipe.data.set, recipe.method) == ("other", "attention")
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("train.epochs", "key=value"),
-        ("train.epoch=3", "unknown recipe key"),
         ("name.first=3", "not a table"),
-        ("train.epochs=many", "expected int"),
-        ("train.epochs=-1", "0 or more"),
         ("train.epochs=1\nseed = 3", "more than one value"),
         ("train.epochs=" + "[" * 5000, "nests"),
         ("train.optimiser.lr=nan", "expected float"),
         (f"train.balance={10**400}", "too large"),
         ("=1", "key=value"),
-        ("name=../../x", "cannot be the name"),
         ("seed=99999999999999999999999999", "seed"),
     ],
 )
@@ -446,24 +386,16 @@ def test_the_resolved_recipe_is_the_same_recipe(tmp_path: Path, name: str) -> No
         ('[train]\n[evaluate]\nsplit = "val"\nway = 3', "evaluate.split, evaluate.way"),
     ],
 )
-def test_what_features_do_not_have_is_refused(tmp_path: Path, table: str, message: str) -> None:
+def test_what_features_do_not_have_is_rejected(tmp_path: Path, table: str, message: str) -> None:
     with pytest.raises(UserError) as error:
         read_recipe(write(tmp_path, f'name = "one"\n{table}'), ["model.backbone=features"])
     assert message in str(error.value)
 
 
 SMALLEST = ["data.set=tiny", "model.backbone_options.input_size=16", "evaluate.way=3", "evaluate.query=2"]
-SMALLEST_TABLE = ["data.set=tiny-features"]
 SMALLEST_STAGE = {
-    "pretrain": ["pretrain.init=", "pretrain.epochs=1", "pretrain.batch=3", "pretrain.validation_query=2"],
-    "train": [
-        "train.init=",
-        "train.way=3",
-        "train.shot=1",
-        "train.query=2",
-        "train.validation_way=3",
-        "train.validation_query=2",
-    ],
+    "pretrain": ["init=", "epochs=1", "batch=3", "validation_query=2"],
+    "train": ["init=", "way=3", "shot=1", "query=2", "validation_way=3", "validation_query=2"],
 }
 
 
@@ -474,11 +406,12 @@ def test_every_shipped_recipe_runs_a_step(name: str, tmp_path: Path, tiny_set: I
     one_group = nearest_classes([""] * len(tiny_set.class_names), None)
     write_nearness(Nearness(tiny_set.digest, "a test", one_group), tiny_set.path)
     path, shipped = SHIPPED[name], RECIPES[name]
-    smallest = SMALLEST_TABLE if shipped.model.takes == "features" else SMALLEST
+    smallest = ["data.set=tiny-features"] if shipped.model.takes == "features" else SMALLEST
+    stage_changes = [f"{shipped.kind}.{change}" for change in SMALLEST_STAGE[shipped.kind]]
     changes = ["data.domain=odd"] if shipped.data.domain else []
     if "slots" in shipped.model.adapter_options:  # one for each train class
         changes.append("model.adapter_options.slots=13")
-    recipe = read_recipe(path, [*smallest, *changes, *SMALLEST_STAGE[shipped.kind], "evaluate.tasks=3"])
+    recipe = read_recipe(path, [*smallest, *changes, *stage_changes, "evaluate.tasks=3"])
     if recipe.train is not None and not recipe.train.epochs:  # a baseline: there is no step, only a result
         assert 0 <= execute(recipe, "train", tmp_path / recipe.name).mean <= 1
         return
@@ -492,16 +425,13 @@ def test_every_shipped_recipe_runs_a_step(name: str, tmp_path: Path, tiny_set: I
     assert 0 <= accuracy <= 1
 
 
-@pytest.mark.parametrize(
-    "change",
-    ["adapter='attention'", "head='ridge'", "head_options.temperature=2.0", "transductive=true", "gate=true"],
-)
-def test_pretraining_rejects_what_it_does_not_train(change: str) -> None:
-    with pytest.raises(UserError, match=rf"sets model\.{change.partition('=')[0].partition('.')[0]}"):
-        read_recipe(find_recipe("strokes/pretrain"), [f"model.{change}"])
+def test_pretraining_rejects_what_it_does_not_train() -> None:
+    changes = ["model.head='ridge'", "model.head_options.temperature=2.0", "model.gate=true"]
+    with pytest.raises(UserError, match=r"sets model\.head, model\.head_options, model\.gate"):
+        read_recipe(find_recipe("strokes/pretrain"), changes)
 
 
-@pytest.mark.parametrize("key", ["query", "validation_tasks", "validation_way", "validation_query"])
+@pytest.mark.parametrize("key", ["query", "validation_tasks"])
 def test_tasks_that_cannot_be_are_rejected_with_the_recipe(key: str) -> None:
     with pytest.raises(UserError, match=f"^{key} is 0, expected 1 or more"):
         read_recipe(find_recipe("strokes/feat"), [f"train.{key}=0"])

@@ -1,6 +1,5 @@
 """What of a run directory is a run's own, and when it may be written to."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from fewset.experiments.run_directory import RunDirectory
 from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.train_run import execute
 
-pytestmark = pytest.mark.usefixtures("tiny_set", "tiny_table")
+pytestmark = pytest.mark.usefixtures("tiny_set")
 
 MODEL = {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}}
 FEAT = {
@@ -25,13 +24,6 @@ FEAT = {
     },
     "evaluate": {"way": 3, "query": 3, "tasks": 5},
 }  # fmt: skip
-FEATURES = {
-    "name": "features",
-    "data": {"set": "tiny-features"},
-    "model": {"backbone": "features", "adapter": "attention"},
-    "train": {**FEAT["train"], "epochs": 0},
-    "evaluate": {"shot": 2, "tasks": 3},
-}
 SETTINGS = {
     "standard": {},
     "transductive": {"variant": "double-dagger"},
@@ -70,17 +62,6 @@ def test_force_clears_everything_that_a_run_left_and_nothing_else(tmp_path: Path
         assert (run / name).read_text() == f"mine: {name}"
 
 
-def test_a_run_made_anew_has_no_results_of_the_old_one(tmp_path: Path) -> None:
-    run = tmp_path / "feat"
-    execute(parse_recipe(FEAT), "train", run)
-    score_in_every_setting(run)
-    plain = {**FEAT, "model": MODEL}
-    execute(parse_recipe(plain), "train", run, force=True)
-    result = json.loads((run / "result.json").read_text())
-    assert (result["examples"], result["before"]) == (None, None)
-    assert {"results", "examples.npz", "per_task_before.npy"}.isdisjoint(file.name for file in run.iterdir())
-
-
 @pytest.mark.parametrize("changes", [{"train": {**FEAT["train"], "epochs": 2}}, {"seed": 1}, {"method": "x"}])
 def test_a_finished_run_of_another_recipe_is_not_resumed(changes: dict, tmp_path: Path) -> None:
     run = tmp_path / "feat"
@@ -92,13 +73,6 @@ def test_a_finished_run_of_another_recipe_is_not_resumed(changes: dict, tmp_path
         execute(parse_recipe(FEAT), "train", run, resume=True, force=True)
     assert execute(parse_recipe(FEAT), "train", run, resume=True) == done
     assert {name: (run / name).read_bytes() for name in files(run)} == before
-
-
-def test_a_finished_run_on_features_is_resumed_though_the_recipe_leaves_out_their_size(
-    tmp_path: Path,
-) -> None:
-    done = execute(parse_recipe(FEATURES), "train", tmp_path / "features")
-    assert execute(parse_recipe(FEATURES), "train", tmp_path / "features", resume=True) == done
 
 
 def test_a_second_process_in_a_run_is_rejected(tmp_path: Path) -> None:
@@ -116,7 +90,7 @@ def test_nothing_is_left_of_a_run_that_did_not_begin(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "7"])
+@pytest.mark.parametrize("text", ["{", "7"])
 def test_a_damaged_environment_is_rejected(text: str, tmp_path: Path) -> None:
     (tmp_path / "environment.json").write_text(text)
     with pytest.raises(UserError, match=r"environment\.json") as caught:
@@ -144,16 +118,3 @@ def test_nothing_is_written_or_removed_through_a_link(folder: str, tmp_path: Pat
 
 def contents(path: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in (path, *path.rglob("*")) if file.is_file()}
-
-
-def test_a_checkpoint_goes_through_no_link(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "run" / "checkpoint").symlink_to("../elsewhere")
-    (tmp_path / "run" / "log.txt").symlink_to("../log.txt")
-    run = RunDirectory(tmp_path / "run")
-    for act in (lambda: run.files.save_checkpoint({}), lambda: run.files.log("a line")):
-        with pytest.raises(UserError, match="is a link"):
-            act()
-    assert not any((tmp_path / "elsewhere").iterdir())
-    assert not (tmp_path / "log.txt").exists()

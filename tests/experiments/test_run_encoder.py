@@ -40,7 +40,7 @@ def test_a_run_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_array_equal(encoder([photograph()]), load_encoder(NAME)([photograph()]))
 
 
-def test_other_names_are_refused(tmp_path: Path) -> None:
+def test_other_names_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Did you mean 'miniimagenet-conv4-feat-1shot'"):
         load_encoder("miniimagenet-conv4-feat-1-shot")
     with pytest.raises(UserError, match=r"has no model.safetensors"):

@@ -34,8 +34,7 @@ def test_a_set_at_another_size_is_warned_of_in_one_line(runs: Path, tiny_set: Im
     ):
         evaluate_run(runs / "pre", data="larger")
     stored_at(tiny_set, "alike", 20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         evaluate_run(runs / "pre")
         evaluate_run(runs / "pre", data="alike")
 
@@ -45,14 +44,12 @@ def test_older_weights_were_trained_on_the_default_size_of_their_layout(tiny_set
     assert stored_size(find_weights(run)) is None
     with pytest.warns(UserWarning, match="trained on images stored at 92 px"):
         warn_of_scale(run, run_recipe(run), tiny_set)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         warn_of_scale(run, run_recipe(run), stored_at(tiny_set, "miniimagenet", 92))
 
 
-def test_of_weights_on_a_set_of_ones_own_nobody_knows(runs: Path, tiny_set: ImageSet) -> None:
+def test_without_a_recorded_size_a_custom_set_is_not_warned_of(runs: Path, tiny_set: ImageSet) -> None:
     model, config = load_weights(runs / "pre" / "model.safetensors")
     save_weights(model, config, runs / "pre" / "model.safetensors")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         evaluate_run(runs / "pre", data=stored_at(tiny_set, "larger", 23).name)

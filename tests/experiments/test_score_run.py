@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,6 @@ from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
 from fewset.evaluation import protocols
 from fewset.evaluation.embedding import embed_images
-from fewset.evaluation.protocols import PROTOCOLS
 from fewset.evaluation.protocols.transductive import VARIANTS
 from fewset.evaluation.scoring import evaluate
 from fewset.experiments.recipes import parse_recipe
@@ -94,22 +92,12 @@ def scored(run: Path) -> Evaluate:
     return evaluate_with
 
 
-def help_of(*words: str) -> str:
-    return re.sub(r"[\s│]+", " ", succeed("eval", *words, "--help"))
-
-
 def test_the_help_has_the_options_of_the_chosen_setting_alone() -> None:
-    plain = help_of()
-    for name in PROTOCOLS:
-        assert name in plain
-    for option in ("--variant", "--prior", "--seen-query"):
-        assert option not in plain
-    chosen = help_of("--setting", "transductive")
-    assert "Options of the setting transductive" in chosen
-    for name in VARIANTS:
-        assert name in chosen
+    plain, chosen = succeed("eval", "--help"), succeed("eval", "--setting", "transductive", "--help")
+    assert not {"--variant", "--prior", "--seen-query"} & set(plain.split())
+    assert all(name in chosen for name in VARIANTS)
     assert "--prior" not in chosen
-    assert "--prior" in help_of("--setting=low-shot")
+    assert "--prior" in succeed("eval", "--setting=low-shot", "--help")
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -194,7 +182,7 @@ def test_held_out_items_are_not_trained_on(table: dict, run: Path, tiny_set: Ima
 @pytest.mark.parametrize(
     "changes", [{"data": {"set": "tiny"}}, {"data": {**DATA, "hold_out": 0.3}}, {"seed": 1}], ids=str
 )
-def test_weights_that_know_the_held_out_items_are_refused(changes: dict, run: Path) -> None:
+def test_weights_that_know_the_held_out_items_are_rejected(changes: dict, run: Path) -> None:
     other = parse_recipe({**PRETRAIN, **changes, "name": "other"})
     execute(other, "pretrain", run.parent / "other")
     fresh = parse_recipe({**TRAIN, "train": {**TRAIN["train"], "init": "other"}})
@@ -206,20 +194,12 @@ def test_weights_that_know_the_held_out_items_are_refused(changes: dict, run: Pa
     ("words", "message"),
     [
         (["--setting", "transductiv"], "unknown setting"),
-        (["--query", "-1"], "--query is '-1', expected a number"),
         (["--variant", "dagger"], "--variant is not an option of the setting standard"),
         (["--setting", "transductive", "--fixed-seen"], "take --setting generalised"),
         (["--setting", "transductive", "--variant", "head"], "PrototypeHead is not"),
         (["--setting", "generalised", "--split", "val"], "leave out --data, --domain and --split"),
-        (["--setting", "generalised", "--domain", "odd"], "leave out --data, --domain and --split"),
-        (["--setting", "generalised", "--objective", "both"], "unknown objective"),
         (["--setting", "generalised", "--seen-query", "9"], "query = 9"),
         (["--setting", "cross-domain"], "domains of 'tiny': even, odd"),
-        (["--setting", "cross-domain", "--domain", "odd"], "leave out --domain"),
-        (
-            ["--setting", "cross-domain", "--support-domain", "even", "--query-domain", "old"],
-            "unknown domain",
-        ),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
@@ -253,10 +233,8 @@ def no_embedding(*_: object, **__: object) -> None:
     [
         (["--query", "11"], "lower the query to 10"),
         (["--shot", "9"], "lower the query to 2, or lower the shot to 8"),
-        (["--way", "8"], "lower the way to 7 or less"),
         (["--setting", "cross-domain", "--support-domain", "even", "--query-domain", "odd", "--query", "7"],
          "lower the query to 5"),
-        (["--setting", "ways", "--ways", "3,9"], "the way is 9"),
         (["--setting", "generalised", "--query", "11"], "lower the query to 10"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -287,7 +265,7 @@ def test_small_classes_are_left_out_on_request_and_named(run: Path, tiny_set: Im
 
 @pytest.mark.parametrize("setting", ["standard", "transductive"])
 def test_queries_for_a_handful(setting: str, run: Path, tiny_set: ImageSet) -> None:
-    """As many as the smallest class has items for besides the shots, and the same as asked for so many."""
+    """As many as the smallest class has items for besides the shots; the same result as with that number."""
     few = without_items(tiny_set, "class20", keep=3)
     words = ["eval", run, "--data", few, "--setting", setting, "--shot", 2]
     assert "lower the query to 1" in fail(*words)
@@ -299,10 +277,8 @@ def test_queries_for_a_handful(setting: str, run: Path, tiny_set: ImageSet) -> N
     assert replace(read_result(file), seconds=0, command="") == replace(result, seconds=0, command="")
 
 
-def test_auto_takes_no_more_queries_than_the_recipe_says(run: Path) -> None:
+def test_auto_takes_at_most_the_queries_of_the_recipe(run: Path) -> None:
     assert "queries a class: 3\n" in succeed("eval", run, "--query", "auto")
-    assert "expected a number of queries a class, or auto" in fail("eval", run, "--query", "many")
-    assert "query is 0, expected 1 to" in fail("eval", run, "--query", "0")
 
 
 def without_items(images: ImageSet, name: str, keep: int) -> str:
@@ -310,18 +286,9 @@ def without_items(images: ImageSet, name: str, keep: int) -> str:
     label = images.class_names.index(name)
     rows = np.flatnonzero((images.labels != label) | (np.cumsum(images.labels == label) <= keep))
     used, labels = np.unique(images.labels[rows], return_inverse=True)
-    with write_store(
-        set_path(f"few{keep}"),
-        size=20,
-        labels=labels,
-        class_names=[images.class_names[one] for one in used],
-        splits=images.splits[rows],
-        domains=None,
-        domain_names=(),
-        origins=None,
-        source="test",
-        command="test",
-    ) as draft:
+    names = [images.class_names[one] for one in used]
+    facts = {"labels": labels, "class_names": names, "splits": images.splits[rows]}
+    with write_store(set_path(f"few{keep}"), size=20, **facts, source="test") as draft:
         draft.images[:] = images.images[rows]
     return f"few{keep}"
 
@@ -331,7 +298,6 @@ def without_items(images: ImageSet, name: str, keep: int) -> str:
     [
         ({"train": {"query": 11}}, r"train split \(train.way, shot, query\): .* lower the query to 7"),
         ({"train": {"validation_way": 8}}, r"val split \(train.validation_way.* lower the way to 7"),
-        ({"train": {"validation_query": 11}}, "lower the query to 10"),
         ({"evaluate": {"way": 8}}, "the way is 8"),
     ],
     ids=str,
@@ -349,19 +315,10 @@ def test_tasks_are_checked_before_the_first_step(
     assert not (run.parent / "fresh").exists()
 
 
-def test_a_recorded_command_does_not_tell_whose_machine_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorded_command_has_no_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    words = [
-        "eval",
-        str(tmp_path / "runs/a b"),
-        f"--data={tmp_path}/here/set",
-        "--set",
-        "train.init=pre",
-        "-5/3",
-    ]
+    words = ["eval", f"{tmp_path}/runs/a b", f"--data={tmp_path}/here/set", "--set", "train.init=pre", "-5/3"]
     monkeypatch.setattr("sys.argv", ["/home/ann/.venv/bin/fewset", *words])
     assert command_line() == "fewset eval '../runs/a b' --data=set --set train.init=pre -5/3"
 

@@ -1,4 +1,4 @@
-"""Where a training starts from: weights that may know the items which it holds out are refused."""
+"""Where a training starts from: weights that may have been trained on held-out items are rejected."""
 
 import json
 import shutil
@@ -51,7 +51,7 @@ def holding_out(init: str = "first") -> Recipe:
     return parse_recipe({**TRAIN, "data": {"set": "tiny", "hold_out": 0.4}, "train": train})
 
 
-def refused(runs: Path, init: str = "first") -> str:
+def error_of(runs: Path, init: str = "first") -> str:
     with pytest.raises(UserError, match="holds out items") as error:
         stage_for(holding_out(init), runs)
     return str(error.value)
@@ -72,7 +72,7 @@ def test_weights_of_a_set_that_is_not_here_know_nothing_of_one_with_another_name
     (tmp_path / "first" / "recipe.toml").write_text(recipe_text(recipe))
     stage_for(holding_out(), tmp_path)
     weights = tmp_path / "first" / "model.safetensors"  # alone they do not say what they were trained on
-    assert f"{weights} was not trained without" in refused(tmp_path, str(weights))
+    assert f"{weights} was not trained without" in error_of(tmp_path, str(weights))
 
 
 @pytest.mark.parametrize(("source", "brighter"), [("folder /elsewhere", 0), ("made by a test", 11)])
@@ -86,7 +86,7 @@ def test_the_same_images_under_another_name_are_known(
             (copy.path / file.name).write_bytes(file.read_bytes())
     for name in ("copy", str(copy.path)):
         first_on(name, tmp_path)
-        refused(tmp_path)
+        error_of(tmp_path)
         shutil.rmtree(tmp_path / "first")
 
 
@@ -94,9 +94,9 @@ def test_the_same_images_under_another_name_are_known(
 def test_where_the_weights_started_from_counts_too(tmp_path: Path) -> None:
     first_on("tiny", tmp_path, run="zeroth")
     first_on("other", tmp_path, init="zeroth")
-    refused(tmp_path)
+    error_of(tmp_path)
     shutil.rmtree(tmp_path / "zeroth")  # a start that is not found may be of the same set
-    refused(tmp_path)
+    error_of(tmp_path)
     first_on("other", tmp_path, run="third")
     first_on("other", tmp_path, run="fourth", init="third")
     (tmp_path / "third" / "recipe.toml").write_text((tmp_path / "fourth" / "recipe.toml").read_text())
@@ -112,7 +112,7 @@ def test_held_out_items_of_an_earlier_version_of_the_set_are_others(
     first_on("tiny", tmp_path, 0.4)
     stage_for(holding_out(), tmp_path)
     copy_of_tiny("tiny", "made by a test", 11, tiny_set)
-    refused(tmp_path)
+    error_of(tmp_path)
 
 
 def test_a_run_does_not_go_on_with_other_data(tiny_set: ImageSet, tmp_path: Path) -> None:

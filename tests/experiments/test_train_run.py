@@ -1,4 +1,4 @@
-"""Whole runs on a tiny set: what they leave behind, and what they refuse."""
+"""Whole runs on a tiny set: what they leave behind, and what they reject."""
 
 import json
 import shutil
@@ -14,10 +14,9 @@ from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, set_path
 from fewset.experiments import train_run
 from fewset.experiments.recipes import read_recipe
-from fewset.experiments.result import Result, read_result
+from fewset.experiments.result import read_result
 from fewset.experiments.train_run import execute, stage_for
-from fewset.experiments.weights import load, load_weights, save_weights
-from fewset.io.files import file_digest
+from fewset.experiments.weights import load
 from tests.helpers.tiny_recipes import FROZEN, JOINT, MODEL, PRETRAIN, TRAIN, recipe
 from tests.helpers.tiny_set import spoiled_copy
 
@@ -42,8 +41,7 @@ def test_pretraining_of_no_epochs_is_the_other_one_at_its_own_size(runs: Path) -
     model, first = load(runs / "larger"), load(runs / "pre")
     torch.testing.assert_close(model.backbone.state_dict(), first.backbone.state_dict(), rtol=0, atol=0)
     assert model.input_size == 20
-    said = "pre, with another backbone: (pool): GlobalMaximum() there, (pool): GlobalAverage() here"
-    assert said in (runs / "larger" / "log.txt").read_text()
+    assert f"starts from {runs / 'pre'}" in (runs / "larger" / "log.txt").read_text()
     with pytest.raises(UserError, match="epochs must be 1 or more"):
         recipe(larger, epochs=0)
 
@@ -88,12 +86,8 @@ def test_a_finished_run_is_not_overwritten(runs: Path) -> None:
     assert (runs / "pre" / "notes.txt").read_text() == "mine"
 
 
-def never(*_: object, **__: object) -> None:
-    raise AssertionError("a finished run needs none of this")
-
-
 @pytest.mark.parametrize("source", ["pre", "pre/model.safetensors"])
-def test_a_run_that_reads_itself_is_not_begun_anew(source: str, runs: Path) -> None:
+def test_a_run_that_reads_itself_is_not_started_again(source: str, runs: Path) -> None:
     before = {path: path.read_bytes() for path in (runs / "pre").rglob("*") if path.is_file()}
     with pytest.raises(UserError, match="pre would learn from itself; name the new run"):
         execute(recipe(PRETRAIN, init=str(runs / source)), "pretrain", runs / "pre", force=True)
@@ -106,7 +100,9 @@ def test_resuming_a_finished_run_does_nothing(runs: Path, monkeypatch: pytest.Mo
 
     before = written()
     for name in ("_train", "evaluate_run"):
-        monkeypatch.setattr(train_run, name, never)
+        monkeypatch.setattr(
+            train_run, name, lambda *_, **__: pytest.fail("a finished run needs none of this")
+        )
     said: list[str] = []
     result = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
     assert result == read_result(runs / "pre" / "result.json")
@@ -114,55 +110,11 @@ def test_resuming_a_finished_run_does_nothing(runs: Path, monkeypatch: pytest.Mo
     assert said == []
 
 
-def scored_anew(runs: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, Result]:
-    """The result of a finished run before and after it is resumed, without any training."""
-    first = read_result(runs / "pre" / "result.json")
-    monkeypatch.setattr(train_run, "fit", never)
-    said: list[str] = []
-    for _ in range(2):
-        second = execute(recipe(PRETRAIN, epochs=1), "pretrain", runs / "pre", resume=True, echo=said.append)
-    assert len(said) == 1
-    assert "scoring again" in said[0]
-    assert second == read_result(runs / "pre" / "result.json")
-    assert second.mean == pytest.approx(np.load(runs / "pre" / second.per_task).mean())
-    return first, second
-
-
-def test_a_finished_run_with_other_weights_is_scored_anew(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = runs / "pre" / "model.safetensors"
-    model, config = load_weights(file)
-    torch.nn.init.normal_(next(model.parameters()), generator=torch.Generator().manual_seed(0))
-    save_weights(model, config, file)
-    first, second = scored_anew(runs, monkeypatch)
-    assert (second.weights_digest, second.data_digest) == (file_digest(file), first.data_digest)
-    assert second.weights_digest != first.weights_digest
-    assert second.mean != first.mean
-
-
-def test_a_finished_run_on_other_data_is_scored_anew(
-    runs: Path, tiny_set: ImageSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = spoiled_copy(tiny_set, "other", np.flatnonzero(tiny_set.splits == 2))
-    shutil.rmtree(tiny_set.path)
-    other.path.rename(tiny_set.path)
-    first, second = scored_anew(runs, monkeypatch)
-    assert (second.weights_digest, second.data_digest) == (first.weights_digest, other.digest)
-    assert second.data_digest != first.data_digest
-    assert second.mean < first.mean
-
-
 def test_a_directory_that_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(UserError, match="not empty and not a run"):
         execute(recipe(PRETRAIN), "pretrain", tmp_path, force=True)
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["precious.txt"]
-
-
-def test_the_wrong_command_for_a_recipe_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="use `fewset pretrain`"):
-        execute(recipe(PRETRAIN), "train", tmp_path / "run")
 
 
 # Feature transforms
@@ -182,11 +134,6 @@ def test_training_sees_transformed_embeddings(table: dict, runs: Path) -> None:
         (embedded + stage.model.feature_transform.mean).norm(dim=-1), torch.ones(1, 3, 5)
     )
     assert stage.validate().mean > 0
-
-
-def test_a_pretraining_has_no_mean_to_subtract() -> None:
-    with pytest.raises(UserError, match="centre"):
-        recipe(with_steps(PRETRAIN, "centre"))
 
 
 def test_a_set_that_is_replaced_while_it_is_read_is_noticed(
@@ -230,6 +177,3 @@ def test_a_run_is_resumed_from_another_directory(runs: Path, monkeypatch: pytest
     other_words = replace(train, train=replace(train.train, init="../../pre"))
     again = execute(other_words, "train", runs / "new", resume=True)
     assert again.weights_digest == first.weights_digest
-    (runs / "new" / "result.json").unlink()  # and where the path is one from the directory of runs
-    through = replace(train, train=replace(train.train, init=f"../{runs.name}/pre"))
-    assert execute(through, "train", runs / "new", resume=True).weights_digest == first.weights_digest

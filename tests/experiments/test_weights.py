@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import fewset
@@ -34,45 +33,29 @@ def test_a_weights_file_is_self_describing_and_reproducible(tmp_path: Path) -> N
     torch.testing.assert_close(loaded.embed(images), model.eval().embed(images), rtol=0, atol=0)
 
 
-def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    save_weights(build_model(SMALL), SMALL, path)
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    tensors = load_file(path)
-    removed = tensors.pop("backbone.blocks.0.0.weight")
-    tensors["extra"] = torch.zeros(3)
-    tensors["backbone.blocks.1.0.bias"] = torch.zeros(5)
-    save_file(tensors, path, metadata=metadata)
-    digest_path(path).unlink()
-    with pytest.raises(UserError) as error:
-        load(path)
-    assert removed.shape == (8, 3, 3, 3)
-    for part in (
-        "missing backbone.blocks.0.0.weight",
-        "unexpected extra",
-        "blocks.1.0.bias has shape (5,), expected (8,)",
-    ):
-        assert part in str(error.value)
-
-
-def changed(path: Path, config: ModelConfig, tensors: dict[str, torch.Tensor], **description: object) -> Path:
-    """A weights file with other numbers or another description."""
+def changed(path: Path, config: ModelConfig, tensors: dict[str, torch.Tensor], **model: object) -> Path:
+    """A weights file with other values, or with another description of its model."""
     save_weights(build_model(config), config, path)
-    with safe_open(path, framework="pt") as file:
-        told = json.loads(file.metadata()["fewset"])
-    metadata = {"fewset": json.dumps(told | description)}
-    save_file(load_file(path) | tensors, path, metadata=metadata)
+    description = {"format": 1, "model": plain(config) | model}
+    save_file(load_file(path) | tensors, path, metadata={"fewset": json.dumps(description)})
     digest_path(path).unlink()
     return path
 
 
-@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
-def test_numbers_that_are_not_finite_are_refused_by_name(number: float, tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    small = ModelConfig(backbone_options=SMALL.backbone_options)
+    tensors = {"extra": torch.zeros(3), "backbone.blocks.1.0.bias": torch.zeros(5)}
+    with pytest.raises(UserError) as error:
+        load(changed(tmp_path / "weights", small, tensors, adapter="attention"))
+    for part in ("missing adapter.layers.0.", "unexpected extra", "bias has shape (5,), expected (8,)"):
+        assert part in str(error.value)
+
+
+def test_values_that_are_not_finite_are_rejected_by_name(tmp_path: Path) -> None:
     bias = torch.zeros(8)
-    bias[3] = number
+    bias[3] = torch.nan
     path = changed(tmp_path / "weights", SMALL, {"backbone.blocks.1.0.bias": bias})
-    with pytest.raises(UserError, match=r"not finite in backbone\.blocks\.1\.0\.bias; get or make"):
+    with pytest.raises(UserError, match=r"not finite in backbone\.blocks\.1\.0\.bias"):
         load(path)
 
 
@@ -87,7 +70,7 @@ def test_a_mean_that_is_not_set_yet_is_no_damage(tmp_path: Path) -> None:
         load(changed(path, centred, {"feature_transform.mean": half}))
 
 
-def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
+def test_another_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(b"not weights at all")
     with pytest.raises(UserError, match="not a weights file"):
         load(tmp_path / "weights")
@@ -97,7 +80,7 @@ def test_what_is_not_a_weights_file_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-@pytest.mark.parametrize("place", [0.0, 0.01, 0.5, 0.999])
+@pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
 def test_a_flipped_bit_is_noticed(place: float, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     save_weights(build_model(SMALL), SMALL, path)
@@ -108,9 +91,6 @@ def test_a_flipped_bit_is_noticed(place: float, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"model\.safetensors is damaged: its sha256 is not the one") as error:
         load(path)
     assert "\n" not in str(error.value)
-    digest_path(path).unlink()  # a file alone, as older versions wrote it
-    if place == 0.5:
-        load(path)
 
 
 def test_threads_that_load_leave_the_random_state_alone() -> None:
@@ -129,10 +109,6 @@ def test_the_users_own_directory_may_be_a_tilde(tmp_path: Path, monkeypatch: pyt
 
 def test_weights_that_claim_more_than_the_memory_holds_are_rejected(tmp_path: Path) -> None:
     config = ModelConfig(backbone="features", backbone_options={"dim": 7}, adapter="attention")
-    path = tmp_path / "model.safetensors"
-    save_weights(build_model(config), config, path)
-    description = {"format": 1, "model": {**plain(config), "backbone_options": {"dim": 10**9}}}
-    save_file(load_file(path), path, metadata={"fewset": json.dumps(description)})
-    digest_path(path).unlink()
+    path = changed(tmp_path / "weights", config, {}, backbone_options={"dim": 10**9})
     with pytest.raises(UserError, match="describes a model that cannot be built"):
         load(path)

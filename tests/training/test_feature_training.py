@@ -10,8 +10,6 @@ from fewset.experiments.run_directory import RunDirectory
 from fewset.models.adapters.attention import Attention
 from fewset.tasks.sampling import sample_tasks
 from fewset.tasks.spec import TaskSpec
-from fewset.training import loop
-from fewset.training.checkpoint import TrainingFiles
 from fewset.training.episodic import TrainConfig
 from fewset.training.feature_training import FeatureTraining
 from fewset.training.loop import fit
@@ -90,41 +88,6 @@ def test_an_adapter_learns(table: FeatureTable, tmp_path: Path) -> None:
         after = np.mean([stage.step(number).loss.item() for number in range(1000, 1030)])
     assert after < 0.9 * before
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
-
-
-def test_a_stopped_run_ends_with_the_same_weights(
-    table: FeatureTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # a checkpoint after each step
-
-    def stage() -> FeatureTraining:
-        return FeatureTraining(feature_model(attention(), "cl2n"), table, CONFIG, seed=0)
-
-    def begin(name: str) -> TrainingFiles:
-        run = RunDirectory(tmp_path / name)
-        run.begin("recipe", resume=True, force=False)
-        return run.files
-
-    whole = stage()
-    fit(whole, begin("whole"))
-    for stop in (4, 7, 12):
-        stopped = stage()
-        step = stopped.step
-
-        def killed(number: int, stop: int = stop, step=step) -> loop.Step:  # type: ignore[no-untyped-def]
-            if number == stop:
-                raise KeyboardInterrupt
-            result: loop.Step = step(number)
-            return result
-
-        stopped.step = killed  # type: ignore[method-assign]
-        with pytest.raises(KeyboardInterrupt):
-            fit(stopped, begin("stopped"))
-    resumed = stage()
-    fit(resumed, begin("stopped"))
-    for name, value in whole.model.state_dict().items():
-        assert torch.equal(resumed.model.state_dict()[name], value), name
-    assert not torch.equal(whole.model.adapter.layers[0].norm.bias, torch.zeros(DIM))  # type: ignore[index, union-attr]
 
 
 def test_a_model_without_an_adapter_is_only_scored(table: FeatureTable, tmp_path: Path) -> None:

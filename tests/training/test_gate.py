@@ -12,7 +12,7 @@ from fewset.experiments.weights import load, load_weights, save_weights
 from fewset.tasks.scores import Score
 from fewset.training.episodic import GATES, score_with_best_gate
 from tests.helpers.pixel_model import pixel_model
-from tests.helpers.tiny_recipes import FEATURES, FROZEN, GATED, PARTLY, TRAIN, recipe
+from tests.helpers.tiny_recipes import FROZEN, GATED, PARTLY, TRAIN, recipe
 
 GATE = {"model": {**TRAIN["model"], "gate": True}}
 
@@ -67,12 +67,6 @@ def test_an_adapter_that_harms_is_switched_off(runs: Path) -> None:
     assert gated.before is not None
     assert ungated.mean < 0.9 * ungated.before.mean
     assert gated.mean == gated.before.mean == ungated.before.mean
-
-
-def test_a_gate_over_a_table_of_features(tmp_path: Path, tiny_table: object) -> None:
-    assert tiny_table is not None
-    execute(recipe({**FEATURES, "model": {**FEATURES["model"], "gate": True}}), "train", tmp_path / "run")
-    assert load(tmp_path / "run").gate in GATES
 
 
 def test_a_gate_is_ahead_or_level_after_every_epoch(runs: Path) -> None:

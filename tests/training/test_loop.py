@@ -13,13 +13,14 @@ import torch
 from torch import nn
 
 from fewset.core.errors import UserError
-from fewset.experiments.recipes import parse_recipe
+from fewset.experiments.config import Recipe
 from fewset.experiments.train_run import execute
 from fewset.tasks.scores import Score
 from fewset.training import loop
 from fewset.training.checkpoint import CHECKPOINT, TrainingFiles
 from fewset.training.loop import PerStep, Step, fit
 from fewset.training.optimiser import OptimiserConfig, build_optimiser
+from tests.helpers.tiny_recipes import PRETRAIN, recipe
 
 EPOCHS, STEPS = 3, 5
 
@@ -53,7 +54,7 @@ def files(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("seconds", [0.0, 1e9], ids=["a checkpoint each step", "a checkpoint each epoch"])
 @pytest.mark.parametrize("loss", [nan, inf, -inf])
-def test_a_loss_that_is_no_number_stops_the_training(
+def test_a_loss_that_is_not_finite_stops_the_training(
     loss: float, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", seconds)
@@ -76,10 +77,10 @@ def test_a_loss_that_is_no_number_stops_the_training(
 
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 @pytest.mark.parametrize("last", [STEPS - 1, EPOCHS * STEPS - 1])
-def test_weights_that_are_no_numbers_are_never_kept(
+def test_weights_that_are_not_finite_are_never_kept(
     last: int, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step of which the loss is finite, and the gradient is not: the next step would tell, or none does."""
+    """A step of which the loss is finite, and the gradient is not: at most the next step shows it."""
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", seconds)
     stage = Scripted({})
     step = stage.step
@@ -106,28 +107,28 @@ def test_a_log_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tiny_set")
-def test_a_run_that_diverges_is_unfinished_and_starts_anew_by_force(tmp_path: Path) -> None:
-    def recipe(rate: float) -> Any:
-        table = {"epochs": 2, "batch": 37, "validation_query": 5, "validation_tasks": 5, "augment": []}
-        optimiser = {"kind": "sgd", "lr": rate, "schedule": "constant"}
-        return parse_recipe(
-            {
-                "name": "pre",
-                "data": {"set": "tiny"},
-                "model": {"backbone": "conv4", "backbone_options": {"input_size": 16, "dim": 8}},
-                "pretrain": {**table, "optimiser": optimiser},
-                "evaluate": {"way": 3, "query": 3, "tasks": 5},
-            }
-        )
+def test_a_run_that_diverges_is_unfinished_and_starts_again_by_force(tmp_path: Path) -> None:
+    def plan(rate: float) -> Recipe:
+        return recipe(PRETRAIN, epochs=2, augment=[], optimiser={"kind": "sgd", "lr": rate})
 
     run = tmp_path / "pre"
     with pytest.raises(UserError, match=r"loss is (nan|inf)"):
-        execute(recipe(1e30), "pretrain", run)
+        execute(plan(1e20), "pretrain", run)
     assert not (run / "model.safetensors").exists()
     assert not (run / "result.json").exists()
     with pytest.raises(UserError, match="the recipe differs"):
-        execute(recipe(1e-3), "pretrain", run, resume=True)
-    assert execute(recipe(1e-3), "pretrain", run, force=True).tasks == 5
+        execute(plan(1e-3), "pretrain", run, resume=True)
+    assert execute(plan(1e-3), "pretrain", run, force=True).tasks == 23
+
+
+@pytest.mark.usefixtures("tiny_set")
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_the_largest_rates_end_with_an_error_of_one_line(kind: str, tmp_path: Path) -> None:
+    """PyTorch itself raises for a rate that float32 does not hold; Adam multiplies the rate at first."""
+    optimiser = {"kind": kind, "lr": 1e30, "other_lr_scale": 1.0, "weight_decay": 1e30}
+    with pytest.raises(UserError, match="stopped at step") as error:
+        execute(recipe(PRETRAIN, optimiser=optimiser), "pretrain", tmp_path / "run")
+    assert "\n" not in str(error.value)
 
 
 def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path: Path) -> None:
