@@ -20,7 +20,7 @@ from fewset.encoders import register_encoder
 from fewset.encoders.network import NetworkEncoder, tried
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
 from fewset.io.paths import recorded_path, user_path
-from fewset.io.reading import parsing, read_json, regular_file, remedy
+from fewset.io.reading import Damaged, parsing, read_json, regular_file, remedy
 from fewset.models.backbones import Channels
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
@@ -139,31 +139,25 @@ def _named_in_indexes(path: Path) -> Iterator[Path]:
             yield from (files[name] for name in read_json(index_file)["weight_map"].values())
 
 
-def _check_config(file: Path) -> None:
+def _check_config(file: Path, settings: Any) -> None:
     """Raise for a network that would take for ever to build, and for weights from other places."""
-    for key, value in _entries(read_json(file)):
+    for key, value in settings.items() if isinstance(settings, dict) else ():
         if key in _ELSEWHERE and value:
             raise UserError(f"{file}: {key} asks for weights from elsewhere; take another model")
         values = value if isinstance(value, list) else [value]
         most = max((each for each in values if isinstance(each, int)), default=0)
         if ("layers" in key or "depth" in key) and most > _DEEPEST:
             raise UserError(f"{file}: {key} is {most}, expected at most {_DEEPEST:,}")
-
-
-def _entries(value: Any) -> Iterator[tuple[str, Any]]:
-    """The keys and values of a table and of all tables in it."""
-    if isinstance(value, dict):
-        yield from value.items()
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _entries(inner)
+        for inner in values:
+            _check_config(file, inner)
 
 
 def _load(path: Path) -> tuple[Any, bool]:
     """The model, and whether its pooler has weights: classifiers are saved without them."""
     transformers = import_extra("transformers", "hf")
     if (path / _CONFIG).exists():
-        _check_config(path / _CONFIG)
-    with parsing(path), _silent(transformers.utils.logging), _offline():
+        _check_config(path / _CONFIG, read_json(path / _CONFIG))
+    with parsing(path), _silent_and_offline(transformers.utils.logging):
         model, report = transformers.AutoModel.from_pretrained(
             path,
             dtype=torch.float32,
@@ -175,9 +169,7 @@ def _load(path: Path) -> tuple[Any, bool]:
     pooler = {name for name in report["missing_keys"] if name.startswith("pooler.")}
     wrong = sorted({*map(str, report["missing_keys"]), *map(str, report["mismatched_keys"])} - pooler)
     if wrong:
-        raise UserError(
-            f"the weights in {path} lack {', '.join(wrong[:3])}, or have another shape; get them again"
-        )
+        raise Damaged(path, f"has weights that lack {', '.join(wrong[:3])}, or have another shape")
     return model, not pooler
 
 
@@ -196,25 +188,17 @@ def _network(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
 
 
 @contextmanager
-def _offline() -> Iterator[None]:
-    """Block the library's requests to the network, but only here: the caller may still download."""
+def _silent_and_offline(logging: Any) -> Iterator[None]:
+    """No progress bar, no advice and no request to the network, but only here: the caller may download."""
     constants = import_extra("huggingface_hub.constants", "hf")
-    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
-
-
-@contextmanager
-def _silent(logging: Any) -> Iterator[None]:
-    """No progress bar, no advice."""
     bar, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    offline, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
         yield
     finally:
+        constants.HF_HUB_OFFLINE = offline
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()

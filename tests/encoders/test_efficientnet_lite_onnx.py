@@ -55,14 +55,6 @@ def test_any_number_of_threads_gives_the_same_rows(count: int, by_onnxruntime: N
     np.testing.assert_array_equal(one, three)
 
 
-@pytest.mark.parametrize("size", [(37, 53), (53, 38), (1, 1)])
-def test_noise_of_any_size(
-    size: tuple[int, int], by_torch: NetworkEncoder, by_onnxruntime: NetworkEncoder
-) -> None:
-    images = noise(2, 3, *size)
-    torch.testing.assert_close(by_onnxruntime.network(images), by_torch.network(images), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ["efficientnet-lite1", "efficientnet-lite2"])
 def test_the_larger_ones(name: str) -> None:
     encoders = [load_efficientnet_lite(name, CPU, engine) for engine in ("torch", "onnxruntime")]

@@ -37,10 +37,8 @@ def center_crop(images: Shaped[Tensor, "*B H W"], size: int) -> Shaped[Tensor, "
     """The middle `size` x `size` pixels of each image, as a view."""
     height, width = images.shape[-2:]
     if min(height, width) < size:
-        raise UserError(
-            f"the images are {height} x {width} pixels, but {size} x {size} were asked for; "
-            f"import the set again with --size {size} or more"
-        )
+        got = f"the images are {height} x {width} pixels"
+        raise UserError(f"{got}, expected {size} or more; import the set again with --size {size}")
     top, left = round((height - size) / 2), round((width - size) / 2)
     return images[..., top : top + size, left : left + size]
 

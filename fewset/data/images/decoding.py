@@ -14,7 +14,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError, features
 
 from fewset.core.errors import UserError
 from fewset.core.extras import import_extra
-from fewset.encoders.preprocessing import to_rgb
 
 # Pillow reports bad images in exceptions; its log would go to the terminal.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
@@ -34,11 +33,10 @@ _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II
 
 def is_image(beginning: bytes) -> bool:
     """Whether the first 16 bytes of a file are those of an image."""
-    inside = beginning[8:12]
-    packed = (beginning[:4], inside) == (b"RIFF", b"WEBP") or (
-        beginning[4:8] == b"ftyp" and inside in _AVIF | _HEIF
-    )
-    return beginning.startswith(_BEGINNINGS) or packed
+    if beginning[4:8] == b"ftyp":
+        return beginning[8:12] in _AVIF | _HEIF
+    is_webp = beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP"
+    return is_webp or beginning.startswith(_BEGINNINGS)
 
 
 def pictures(pixels: UInt8[np.ndarray, "n height width 3"]) -> list[Image.Image]:
@@ -73,16 +71,11 @@ def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = 
     frame, transparency becomes white, 16 bits are scaled to 8. With a box, only that part is used.
     """
     with _reading(data) as image:
-        if box is None:
-            part, side = image, min(image.size)
-            # A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with a margin for the antialiasing.
-            image.draft(None, (2 * size, 2 * size))
-        else:
-            part = _crop(image, box)
-            side = min(part.size)
+        side = min(image.size)
+        part = _part(image, box, size)
         ImageOps.exif_transpose(part, in_place=True)
-        square = ImageOps.fit(to_rgb(part), (size, size), Image.Resampling.BILINEAR)
-        return Decoded(np.asarray(square), side)
+        square = ImageOps.fit(_to_rgb(part), (size, size), Image.Resampling.BILINEAR)
+        return Decoded(np.asarray(square), side if box is None else min(part.size))
 
 
 def decode_photo(
@@ -94,10 +87,7 @@ def decode_photo(
     size, so that the caller can resize it well.
     """
     with _reading(data) as image:
-        if box is None:
-            image.draft(None, (2 * least, 2 * least))
-        part = image if box is None else _crop(image, box)
-        upright: Image.Image = to_rgb(ImageOps.exif_transpose(part))
+        upright = _to_rgb(ImageOps.exif_transpose(_part(image, box, least)))
         factor = min(upright.size) // (2 * least)
         return upright.reduce(factor) if factor > 1 else upright
 
@@ -167,8 +157,21 @@ def _register_heif() -> None:
     import_extra("pillow_heif", _EXTRA).register_heif_opener()
 
 
-def _crop(image: Image.Image, box: Box) -> Image.Image:
-    """The pixels that the box touches; some boxes extend beyond their images."""
+def _to_rgb(image: Image.Image) -> Image.Image:
+    from fewset.encoders.preprocessing import to_rgb  # imports torch, which listing a source does not need
+
+    return to_rgb(image)  # type: ignore[no-any-return]
+
+
+def _part(image: Image.Image, box: Box | None, least: int) -> Image.Image:
+    """The pixels that the box touches; some boxes extend beyond their images.
+
+    Without a box, the whole image. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, but at least at
+    twice the size that is needed, a margin for the antialiasing.
+    """
+    if box is None:
+        image.draft(None, (2 * least, 2 * least))
+        return image
     left, top = max(0, floor(box.left)), max(0, floor(box.top))
     right = min(image.width, ceil(box.left + box.width))
     bottom = min(image.height, ceil(box.top + box.height))

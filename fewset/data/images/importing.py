@@ -112,7 +112,12 @@ def import_set(
         ) as draft:
             bad, sides = _decode(opened, entries, draft.images)
             if bad and not skip_bad:
-                raise _bad_images(bad, len(entries))
+                lines = [bad[row] for row in sorted(bad)]
+                more = f"; and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
+                raise UserError(
+                    f"{len(bad)} of {len(entries)} images cannot be decoded, and nothing was imported: "
+                    f"{'; '.join(lines[:_LISTED])}{more}; fix them, or leave them out with --skip-bad"
+                )
             draft.skipped.update(bad)
             draft.left_out.extend(opened.left_out())
             if sides:
@@ -158,10 +163,9 @@ def _with_splits(entries: Sequence[Entry], seed: int, shares: tuple[int, int, in
 
 def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray, " items"] | None]:
     """The different names and the index of each item's name, or None if the source has no such names."""
-    given = [value for value in values if value is not None]
-    if len(given) < len(values):
+    if None in values:
         return [], None
-    names, indices = np.unique(given, return_inverse=True)
+    names, indices = np.unique(np.array(values, dtype=str), return_inverse=True)
     return names.tolist(), indices
 
 
@@ -201,12 +205,3 @@ def _decode(
     finally:  # Ctrl-C must not wait for the rest of the images
         pool.shutdown(cancel_futures=True)
     return bad, sides
-
-
-def _bad_images(bad: dict[int, str], count: int) -> UserError:
-    lines = [bad[row] for row in sorted(bad)]
-    more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-    return UserError(
-        f"{len(lines)} of {count} images cannot be decoded, and nothing was imported: "
-        f"{'; '.join(lines[:_LISTED] + more)}; fix or remove them, or leave them out with --skip-bad"
-    )

@@ -42,15 +42,13 @@ def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = Fa
         LAYOUT.check_source(path, origin)
 
     starts = np.cumsum([0, *(len(images.labels) for images in sets)])
-    classes = np.cumsum([0, *(len(images.class_names) for images in sets)])
+    classes = np.cumsum([0, *(len(images.class_names) for images in sets[:-1])])
     domain_names, domains = _domains(sets)
     with (
         write_store(
             path,
             size=sets[0].size,
-            labels=np.concatenate(
-                [images.labels + first for images, first in zip(sets, classes[:-1], strict=True)]
-            ),
+            labels=np.concatenate([each.labels + first for each, first in zip(sets, classes, strict=True)]),
             class_names=[f"{images.name}: {each}" for images in sets for each in images.class_names],
             splits=np.concatenate([images.splits for images in sets]),
             domains=domains,
