@@ -8,8 +8,9 @@ import os
 import platform
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
+
+import fewset
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -77,14 +78,15 @@ def peak_memory(process: int | None = None) -> int:
 
 def describe() -> dict[str, str | int]:
     """Versions, processor and commit, for result files."""
+    import numpy
     import torch
 
     return {
-        "fewset": _version("fewset"),
+        "fewset": fewset.__version__,
         "commit": commit(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "numpy": _version("numpy"),
+        "numpy": numpy.__version__,
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count() or 0,
@@ -114,17 +116,8 @@ def commit(file: Path = Path(__file__)) -> str:
     return head + ("+changes" if changed else "")
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -52,23 +52,21 @@ def read_preprocessing(path: Path) -> Preprocessing:
     nothing is cropped, the central square is taken.
     """
     file, settings = _settings(path)
-    steps = {key for key in settings if key.startswith("do_") and settings[key]} - _STEPS
-    steps |= {"rescale_offset"} if settings.get("rescale_offset") else set()
-    if steps:
-        raise UserError(
-            f"{file} asks for {', '.join(sorted(steps))}, which fewset does not do; take another model"
-        )
+    asked = {key for key in settings if settings[key] and (key.startswith("do_") or key == "rescale_offset")}
+    if steps := sorted(asked - _STEPS):
+        raise UserError(f"{file} asks for {', '.join(steps)}, which fewset does not do; take another model")
     if not settings.get("do_resize", True):
         raise UserError(f"{file} says do_resize = false, but images have all sizes; set it, and size")
     with parsing(file):
         (height, width), resize = _sizes(settings)
         normalised = settings.get("do_normalize", True)
+        mean, std = (_channels(settings[f"image_{key}"]) if normalised else None for key in ("mean", "std"))
         return Preprocessing(
             index(height),
             index(width),
             resize if isinstance(resize, int) else (index(resize[0]), index(resize[1])),
-            mean=_channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
-            std=_channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
+            mean=mean or (0.0, 0.0, 0.0),
+            std=std or (1.0, 1.0, 1.0),
             resample=settings.get("resample", BILINEAR),
             scale=float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0,
         )
@@ -114,29 +112,25 @@ def _settings(path: Path) -> tuple[Path, dict[str, Any]]:
 
 def _weights(path: Path) -> list[Path]:
     if not path.is_dir():
+        download = f"`hf download {path} --local-dir DIR`"
         raise UserError(
-            f"there is no directory {path}, and fewset downloads nothing: with `hf download {path} "
-            "--local-dir DIR` it can be fetched from the Hub, then name hf:DIR"
+            f"there is no directory {path}; fetch it from the Hub with {download} and name hf:DIR"
         )
     for file in path.iterdir():
         if not file.is_dir():
             regular_file(file)
-    weights = sorted({*path.glob(_WEIGHTS), *_named_in_indexes(path)})
+    weights = set(path.glob(_WEIGHTS))
+    files = {file.name: file for file in path.glob("*.safetensors")}
+    for index_file in path.glob("*.safetensors.index.json"):  # which names files of the same directory
+        with parsing(index_file):
+            weights |= {files[name] for name in read_json(index_file)["weight_map"].values()}
     if not weights:
         pickled = "only pickled ones, which can run code" if list(path.glob("*.bin")) else "none"
         raise UserError(
             f"{path} has no weights in {_WEIGHTS} ({pickled}); where you trust them, save them again with "
             "transformers' AutoModel.from_pretrained(OLD).save_pretrained(NEW)"
         )
-    return weights
-
-
-def _named_in_indexes(path: Path) -> Iterator[Path]:
-    """The files of large weights, by the index beside them; they must be in the same directory."""
-    files = {file.name: file for file in path.glob("*.safetensors")}
-    for index_file in path.glob("*.safetensors.index.json"):
-        with parsing(index_file):
-            yield from (files[name] for name in read_json(index_file)["weight_map"].values())
+    return sorted(weights)
 
 
 def _check_config(file: Path, settings: Any) -> None:

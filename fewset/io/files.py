@@ -145,9 +145,7 @@ def write_page(path: Path, text: str, command: str, *, check: bool = False) -> P
     if not check:
         write_text(path, text)
     elif not path.exists() or read_text(path) != text:
-        raise UserError(
-            f"{path} does not match the files that it is made from; make it again with `{command}`"
-        )
+        raise UserError(f"{path} does not match the files that it is made from; run `{command}` again")
     return path
 
 

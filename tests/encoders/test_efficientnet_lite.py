@@ -13,8 +13,7 @@ from PIL import Image
 
 from fewset.core.errors import UserError
 from fewset.encoders import efficientnet_lite, find_encoder
-from fewset.encoders.efficientnet_lite import published_state
-from fewset.encoders.efficientnet_lite_network import SameConvolution
+from fewset.encoders.efficientnet_lite import SameConvolution, published_state
 from tests.helpers.encoders import photograph
 
 VARIANTS = sorted(efficientnet_lite._VARIANTS)

@@ -11,8 +11,7 @@ import torch
 
 from fewset.core.errors import UserError
 from fewset.encoders import find_encoder
-from fewset.encoders.efficientnet_lite import load_efficientnet_lite
-from fewset.encoders.efficientnet_lite_network import EfficientNetLite, OnnxNetwork
+from fewset.encoders.efficientnet_lite import EfficientNetLite, OnnxNetwork, load_efficientnet_lite
 from fewset.encoders.network import NetworkEncoder
 from tests.helpers.encoders import photograph
 

@@ -108,7 +108,7 @@ def test_settings_that_fewset_lacks_are_rejected(
     settings: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     write_json(tmp_path / SETTINGS, {"size": 7, "image_mean": HALF, "image_std": HALF, **settings})
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(ValueError, match=message):
         read_preprocessing(tmp_path)
 
 

@@ -12,13 +12,7 @@ from safetensors.numpy import save_file
 
 from fewset.core.errors import UserError
 from fewset.io import files
-from fewset.io.files import (
-    check_digest,
-    digest_path,
-    replacing,
-    replacing_directory,
-    replacing_with_digest,
-)
+from fewset.io.files import check_digest, digest_path, replacing, replacing_directory, replacing_with_digest
 from tests.helpers.disks import SPECIAL, make_special
 
 

@@ -4,13 +4,12 @@ import io
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from math import ceil, floor
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError, features
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fewset.core.errors import UserError
 from fewset.core.extras import import_extra
@@ -22,7 +21,6 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif")
 _LONGEST_SIDE = 2**16 - 1  # of a JPEG; no camera has more
-_EXTRA = "heic"  # for HEIC files and, with an old Pillow, AVIF files
 # AVIF and HEIF are ISO-BMFF containers, like MP4; the `ftyp` box lists their brands.
 _AVIF = {b"avif", b"avis"}
 _HEIF = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
@@ -112,10 +110,8 @@ def as_images(array: Any, where: str) -> UInt8[np.ndarray, "items height width 3
     """The array, checked to be one of images; `where` names it in the error."""
     images = np.asarray(array)
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
-        raise UserError(
-            f"the images of {where} have shape {images.shape} and type {images.dtype}, expected "
-            "(items, height, width, 3) and uint8"
-        )
+        got = f"shape {images.shape} and type {images.dtype}"
+        raise UserError(f"the images of {where} have {got}, expected (items, height, width, 3) and uint8")
     return images
 
 
@@ -143,18 +139,11 @@ def _formats(data: bytes) -> tuple[str, ...]:
     end = min(int.from_bytes(data[:4]), len(data))
     brands = {data[8:12], *(data[start : start + 4] for start in range(16, end, 4))}
     if brands & _AVIF:
-        if not ("avif" in features.modules and features.check("avif")):
-            raise BadImage(f"AVIF is not in this Pillow: pip install 'fewset[{_EXTRA}]'")
         return ("AVIF",)
     if brands & _HEIF:
-        _register_heif()
+        import_extra("pillow_heif", "heic").register_heif_opener()
         return ("HEIF",)
     return FORMATS
-
-
-@cache
-def _register_heif() -> None:
-    import_extra("pillow_heif", _EXTRA).register_heif_opener()
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

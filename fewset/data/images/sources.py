@@ -14,7 +14,7 @@ from fewset.core.names import one_line
 from fewset.data.images.decoding import SUFFIXES, is_image
 from fewset.io.os_errors import as_user_error
 from fewset.io.pickles import read_pickle
-from fewset.io.reading import open_file, parsing, read_bytes, remedy
+from fewset.io.reading import Damaged, open_file, parsing, read_bytes
 from fewset.io.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
@@ -39,9 +39,12 @@ class Source:
     @contextmanager
     def parsed(self, file: str) -> Iterator[IO[bytes]]:
         """An opened file; any error of a parser in the block becomes a `UserError` about the file."""
-        words = "it is damaged or does not have the expected content"
-        with remedy(words), self.open(file) as opened, parsing(Path(f"{file} in {self.path}")):
-            yield opened
+        place = f"{file} in {self.path}"
+        try:
+            with self.open(file) as opened, parsing(Path(place)):
+                yield opened
+        except Damaged as error:
+            raise UserError(f"{place} does not have the expected content: it {error.reason}") from error
 
     @contextmanager
     def unpickled(self, file: str) -> Iterator[Any]:

@@ -14,7 +14,7 @@ A set is written completely or not at all (`write_store`) and opened read-only (
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -121,20 +121,17 @@ class ImageSet:
         rows = np.flatnonzero(chosen)
         if not len(rows):
             where = f"the split {split!r} of {self.name!r}" + (f" in the domain {domain!r}" if domain else "")
-            raise UserError(f"{where} has no items; its splits: {self._counts()}; import more classes")
+            counts = ", ".join(f"{name} {each['items']}" for name, each in self.manifest["counts"].items())
+            raise UserError(f"{where} has no items; its splits: {counts}; import more classes")
+        items = Items(rows, self.labels[rows], self.class_names, nearest=self.nearest)
         if domain is not None or self.origins is None or self.domains is None:
-            # Origins only separate items of different domains.
-            return Items(rows, self.labels[rows], self.class_names, nearest=self.nearest)
-        marks = self.origins[rows], self.domains[rows]
-        return Items(rows, self.labels[rows], self.class_names, *marks, nearest=self.nearest)
+            return items  # origins only separate items of different domains
+        return replace(items, origins=self.origins[rows], domains=self.domains[rows])
 
     @property
     def nearest(self) -> Int64[np.ndarray, "classes others"] | None:
         """The other classes of each class, nearest first, if `fewset data relate` has computed them."""
         return None if self.nearness is None else self.nearness.table
-
-    def _counts(self) -> str:
-        return ", ".join(f"{split} {counts['items']}" for split, counts in self.manifest["counts"].items())
 
     def verify(self) -> None:
         """Read every byte and compare with the digest; opening trusts large files with an unchanged date."""

@@ -9,13 +9,7 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.data.features import importer as feature_import
 from fewset.data.features.importer import import_features
-from fewset.data.features.table import (
-    ROLES,
-    SETUPS,
-    FeatureTable,
-    list_features,
-    open_features,
-)
+from fewset.data.features.table import ROLES, SETUPS, FeatureTable, list_features, open_features
 from fewset.data.manifest import home
 from tests.helpers.feature_files import (
     CLASSES,

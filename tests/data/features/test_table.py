@@ -10,13 +10,7 @@ import pytest
 
 from fewset.core.errors import UserError
 from fewset.data.features.importer import import_features
-from fewset.data.features.table import (
-    LAYOUT,
-    ROLES,
-    FeatureTable,
-    open_features,
-    random_order,
-)
+from fewset.data.features.table import LAYOUT, ROLES, FeatureTable, open_features, random_order
 from tests.helpers.feature_files import CLASSES, DIM, ROWS, arrays, save_npz
 
 
@@ -105,7 +99,7 @@ def test_open_by_name_or_path(table: FeatureTable, tmp_path: Path) -> None:
     [
         (lambda path: os.truncate(path / "features.npy", 1000), r"features.npy has 1000 bytes, expected"),
         (lambda path: _flip(path / "features.npy"), r"features.npy was edited"),
-        (lambda path: _edit(path / "manifest.json", dim=DIM + 1), r"manifest.json was edited"),
+        (lambda path: _edit(path / "manifest.json", dim=DIM + 1), r"it was edited"),
         (lambda path: _edit(path / "manifest.json", counts=[3]), r"counts is \[3\]"),
         (lambda path: _edit(path / "manifest.json", made_from={"weights": 3}), r"made_from.weights is 3"),
     ],

@@ -262,7 +262,6 @@ def test_photos_of_phones(kind: str) -> None:
 def test_heic_without_its_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encode(Image.new("RGB", (64, 64)), "HEIF")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    images._register_heif.cache_clear()
     with pytest.raises(BadImage, match=r"pip install 'fewset\[heic\]'"):
         decode(data, 29)
 

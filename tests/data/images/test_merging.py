@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.data.images.merging import merge_sets
+from fewset.data.images.importing import merge_sets
 from fewset.data.images.store import ImageSet, list_sets, open_set, set_path, write_store
 
 
