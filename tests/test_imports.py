@@ -85,11 +85,12 @@ COMMAND = "from fewset.cli.app import app; app({}, standalone_mode=False)"
     ("program", "unwanted"),
     [
         ("import fewset, fewset.cli.app, fewset.data.images.store", "torch PIL matplotlib jinja2"),
+        ("import fewset.data.images.importing, fewset.data.features.importer", "torch matplotlib jinja2"),
         ("from fewset import Score, Difference, compare, TaskSpec", "torch PIL matplotlib jinja2"),
         (COMMAND.format(["compare", *RUNS]), "torch"),
         (COMMAND.format(["report", *RUNS, "--out", "report"]), "torch"),
     ],
-    ids=["help", "scores", "compare", "report"],
+    ids=["help", "imports of data", "scores", "compare", "report"],
 )
 def test_heavy_libraries_are_imported_where_they_are_used(
     program: str, unwanted: str, tmp_path: Path

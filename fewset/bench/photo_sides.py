@@ -19,8 +19,13 @@ from fewset.classify.classifier import FewShotClassifier
 from fewset.compute.devices import pick_device
 from fewset.data.images.decoding import decode_photo, encode
 from fewset.encoders import DEFAULT
-from fewset.encoders.efficientnet_lite import EPSILON, layer_state, load_efficientnet_lite, published_state
-from fewset.encoders.efficientnet_lite_network import SameConvolution
+from fewset.encoders.efficientnet_lite import (
+    EPSILON,
+    SameConvolution,
+    layer_state,
+    load_efficientnet_lite,
+    published_state,
+)
 from fewset.encoders.network import NetworkEncoder
 
 SEED = 0

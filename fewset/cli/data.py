@@ -66,7 +66,7 @@ def data_import(
         share = HELD_OUT if held_out is None else held_out
         _print_imported(import_features(source, name, held_out=share, seed=seed, replace=force))
     elif kind == "sets":
-        from fewset.data.images.merging import merge_sets
+        from fewset.data.images.importing import merge_sets
 
         _print_imported(merge_sets(str(source).split("+"), name, replace=force))
     else:

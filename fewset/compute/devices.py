@@ -39,14 +39,12 @@ def pick_device(name: str = "auto") -> torch.device:
         return torch.device("cpu")
     if world_size() > 1 and colon:
         raise UserError(
-            f"--device {name} is one GPU, but there are {world_size()} processes; with --device cuda "
-            "each takes its own"
+            f"--device {name} is one GPU, but there are {world_size()} processes; give --device cuda"
         )
     count, wanted = torch.cuda.device_count(), local_rank() if asked is None else asked
     if wanted >= count:
         raise UserError(
-            f"--device {name} needs GPU {wanted}, but torch finds {count} here; take another "
-            "(see nvidia-smi), start fewer processes, or compute with --device cpu"
+            f"--device {name} needs GPU {wanted}, but torch finds {count} here; take another, or --device cpu"
         )
     device = torch.device("cuda", wanted)
     torch.cuda.set_device(device)
@@ -67,10 +65,8 @@ def send(values: Shaped[Tensor, "*any"], device: torch.device) -> Shaped[Tensor,
 
 def usable_precision(wanted: Precision, device: torch.device) -> tuple[Precision, str]:
     """The precision that all processes can use, and a message for the user if it is another one."""
-    if wanted == "float32":
-        return wanted, ""
-    problem = next(filter(None, all_gather(_problem(device))), "")
-    return ("float32", f"bfloat16 is not usable {problem}: using float32") if problem else (wanted, "")
+    problems = [] if wanted == "float32" else list(filter(None, all_gather(_problem(device))))
+    return ("float32", f"bfloat16 is not usable {problems[0]}: using float32") if problems else (wanted, "")
 
 
 def _problem(device: torch.device) -> str:

@@ -11,10 +11,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -42,8 +41,7 @@ class LostProcess(Exception):  # noqa: N818
         )
 
 
-@dataclass(frozen=True)
-class _Processes:
+class _Processes(NamedTuple):
     rank: int = 0
     world: int = 1
     local_rank: int = 0
@@ -203,8 +201,12 @@ def broadcast_(tensors: Iterable["Tensor"]) -> None:
 
 
 def shard(total: int, chunk: int) -> tuple[int, int]:
-    """The first and last (excluded) item of this process, in whole chunks."""
-    return _shares(total, chunk)[min(rank(), _workers(total, chunk) - 1)]
+    """The first and last (excluded) item of this process, in whole chunks.
+
+    Processes without a chunk of their own do the last one again.
+    """
+    shares = _shares(total, chunk)
+    return shares[min(rank(), len(shares) - 1)]
 
 
 def own_chunks(total: int, chunk: int) -> Iterator[tuple[int, int]]:
@@ -243,12 +245,8 @@ def all_gather_rows(mine: "Tensor", total: int, chunk: int) -> "Tensor":
     return whole
 
 
-def _workers(total: int, chunk: int) -> int:
-    """The number of processes with a chunk of their own; the others do the last chunk again."""
-    return max(1, min(world_size(), -(-total // chunk)))
-
-
 def _shares(total: int, chunk: int) -> list[tuple[int, int]]:
-    chunks, workers = -(-total // chunk), _workers(total, chunk)
+    chunks = -(-total // chunk)
+    workers = max(1, min(world_size(), chunks))
     bounds = [min(total, chunk * (chunks * worker // workers)) for worker in range(workers + 1)]
     return list(pairwise(bounds))

@@ -8,8 +8,9 @@ import os
 import platform
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
+
+import fewset
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -53,15 +54,11 @@ def usable_cores() -> int:
 
 
 def _processor_share(control: Path) -> float:
-    """The limit of this process's control group (version 2, then 1), in processors."""
-    for quota, period in (("cpu.max", None), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
-        if not (control / quota).exists():
-            continue
-        words = (control / quota).read_text().split()
-        if period is not None:
-            words.append((control / period).read_text())
-        if words[0] not in ("max", "-1"):
-            return int(words[0]) / int(words[1])
+    """The limit of this process's control group, in processors."""
+    if (control / "cpu.max").exists():
+        quota, period = (control / "cpu.max").read_text().split()
+        if quota != "max":
+            return int(quota) / int(period)
     return float(os.cpu_count() or 1)
 
 
@@ -72,8 +69,7 @@ def peak_memory(process: int | None = None) -> int:
     """
     status = Path("/proc") / str(process or "self") / "status"
     if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return 1024 * int(line.split()[1])
+        return 1024 * int(status.read_text().partition("VmHWM:")[2].split()[0])
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -82,14 +78,15 @@ def peak_memory(process: int | None = None) -> int:
 
 def describe() -> dict[str, str | int]:
     """Versions, processor and commit, for result files."""
+    import numpy
     import torch
 
     return {
-        "fewset": _version("fewset"),
+        "fewset": fewset.__version__,
         "commit": commit(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "numpy": _version("numpy"),
+        "numpy": numpy.__version__,
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count() or 0,
@@ -100,20 +97,16 @@ def describe() -> dict[str, str | int]:
 def commit(file: Path = Path(__file__)) -> str:
     """The commit of the source tree that this package runs from, or "unknown" for an installed wheel.
 
-    The repository must track `file`, this module: a wheel may be installed into the working tree of another
-    one.
+    The repository must track `file`, this module: a wheel may be installed into the tree of another one.
     """
     file = file.resolve()
     tree = file.parents[2]
     if not (tree / ".git").exists():
         return "unknown"
-    # Within a hook of git, such variables name the repository of the hook.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(tree), *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        return done.stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
         git("ls-files", "--error-unmatch", str(file))
@@ -123,17 +116,8 @@ def commit(file: Path = Path(__file__)) -> str:
     return head + ("+changes" if changed else "")
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -6,23 +6,15 @@ LONGEST = 200
 """Bytes of a name: temporary files beside it have longer ones, and most systems take 255."""
 
 _SEPARATORS = frozenset('/\\:*?"<>|')
-_DEVICES = {
-    "con",
-    "prn",
-    "aux",
-    "nul",
-    *(f"{port}{number}" for port in ("com", "lpt") for number in range(10)),
-}
+_PORTS = (f"{port}{number}" for port in ("com", "lpt") for number in range(10))
+_DEVICES = {"con", "prn", "aux", "nul", *_PORTS}
 
 
 def plain_name(name: str, what: str) -> str:
     """The name, if every system can have a file of this name; else an error that says `what` it is."""
-    problem = _problem(name)
-    if problem:
-        raise UserError(
-            f"{what} {shortened(name)!r} cannot be the name of a folder or a file: it {problem}; choose "
-            "another"
-        )
+    if problem := _problem(name):
+        rest = f"it {problem}; choose another"
+        raise UserError(f"{what} {shortened(name)!r} cannot be the name of a folder or a file: {rest}")
     return name
 
 
@@ -38,17 +30,14 @@ def shortened(name: str, longest: int = LONGEST) -> str:
 
 def _problem(name: str) -> str:
     """Why this cannot be the name of a file or folder; empty if it can."""
-    separators = sorted(_SEPARATORS & set(name))
-    if not name:
-        return "is empty"
-    if separators:
-        return f"has {' and '.join(map(repr, separators))} in it"
     if not name.isprintable():
         return "has characters that cannot be printed"
     if len(name.encode()) > LONGEST:
         return f"is longer than {LONGEST} bytes"
-    if name.startswith(".") or name != name.strip(" ") or name.endswith("."):
-        return "begins or ends with '.' or ' '"
+    if separators := sorted(_SEPARATORS & set(name)):
+        return f"has {' and '.join(map(repr, separators))} in it"
+    if not name or name.startswith(".") or name != name.strip(" ") or name.endswith("."):
+        return "is empty, or begins or ends with '.' or ' '"
     if name.partition(".")[0].strip().lower() in _DEVICES:
         return "is the name of a device on Windows"
     return ""

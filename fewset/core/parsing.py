@@ -6,7 +6,7 @@ that were added after files of it were written: at their defaults they are left 
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from math import isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -117,11 +117,8 @@ def _value(kind: Any, value: Any, where: str, what: str) -> Any:
         found = (_value(option, value, where, what) for option in arguments)
         return next((each for each in found if each is not _MISMATCH), _MISMATCH)
     if origin is Literal:
-        return (
-            value
-            if any(value == option and type(value) is type(option) for option in arguments)
-            else _MISMATCH
-        )
+        known = any(value == option and type(value) is type(option) for option in arguments)
+        return value if known else _MISMATCH
     if is_dataclass(kind) and isinstance(value, dict):
         return parse(kind, value, where + ".", what)  # type: ignore[arg-type]
     if origin is tuple and isinstance(value, list | tuple):
@@ -144,15 +141,12 @@ def _without_later(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     later: tuple[str, ...] = getattr(value, "later", ())
-    return {
-        item.name: _without_later(getattr(value, item.name))
-        for item in fields(value)
-        if item.name not in later or getattr(value, item.name) != _default(item)
-    }
-
-
-def _default(item: Field[Any]) -> Any:
-    return item.default if item.default_factory is MISSING else item.default_factory()
+    found = {}
+    for item in fields(value):
+        default = item.default if item.default_factory is MISSING else item.default_factory()
+        if item.name not in later or getattr(value, item.name) != default:
+            found[item.name] = _without_later(getattr(value, item.name))
+    return found
 
 
 def _without_none(value: Any) -> Any:

@@ -15,19 +15,10 @@ def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Itera
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(
-        *columns,
-        console=console,
-        transient=True,
-        disable=not (shown and console.is_terminal and os.environ.get("RANK", "0") == "0"),
-    ) as bar:
+    shown = shown and console.is_terminal and os.environ.get("RANK", "0") == "0"
+    title_column, note_column = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+    columns = (title_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note_column)
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task(title, total=total, completed=done, note="")
 
         def advance(by: int = 1, note: str = "") -> None:

@@ -9,10 +9,7 @@ from fewset.core.errors import UserError
 
 _SEEDS = 2**63
 _START, _FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
-_FINALISER = tuple(
-    (np.uint64(shift), np.uint64(factor))
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-)  # of SplitMix64: shift, then multiply; and a last shift
+_FINALISER = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # of SplitMix64: shift, then multiply
 _LAST_SHIFT = np.uint64(31)
 
 
@@ -65,7 +62,7 @@ def hash_keys(*parts: int | np.ndarray) -> UInt64[np.ndarray, "..."]:
             state = np.asarray(state + np.asarray(part).astype(np.uint64) * _FACTOR)
             shifted = np.empty_like(state)  # one for all shifts: what is in the cache stays there
             for shift, factor in _FINALISER:
-                state ^= np.right_shift(state, shift, out=shifted)
-                state *= factor
+                state ^= np.right_shift(state, np.uint64(shift), out=shifted)
+                state *= np.uint64(factor)
             state ^= np.right_shift(state, _LAST_SHIFT, out=shifted)
     return state

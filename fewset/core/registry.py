@@ -36,8 +36,7 @@ class Registry(Mapping[str, Member]):
         def decorate(member: Registered) -> Registered:
             if name in self._members:
                 raise UserError(
-                    f"the {self.kind} name {name!r} is taken by {_place(self._members[name])}; "
-                    "choose another name"
+                    f"the {self.kind} name {name!r} is taken by {_place(self._members[name])}; choose another"
                 )
             self._members[name] = member  # type: ignore[assignment]
             return member
@@ -90,19 +89,12 @@ def plugin_error(what: str, error: Exception, remedy: str) -> UserError:
     return UserError(f"{what} cannot be loaded ({type(error).__name__}: {said}); {remedy}")
 
 
-_loaded_entries: set[metadata.EntryPoint] = set()
-
-
 def _load_installed() -> None:
-    """Import the modules that installed packages name in the entry-point group, each once."""
+    """Import the modules that installed packages name in the entry-point group."""
     for entry in metadata.entry_points(group=ENTRY_POINTS):
-        if entry in _loaded_entries:
-            continue
-        _loaded_entries.add(entry)
         try:
             entry.load()
         except Exception as error:  # code of others may raise anything
-            _loaded_entries.discard(entry)
             package = entry.dist.name if entry.dist else entry.module
             what = f"the plugin {entry.name!r} ({entry.value}) of the installed package {package!r}"
             raise plugin_error(what, error, f"fix it, or `pip uninstall {package}`") from error

@@ -10,9 +10,8 @@ import json
 import os
 import re
 import shlex
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +24,7 @@ from fewset.core.names import plain_name, shortened
 from fewset.core.parsing import parse
 from fewset.io.files import clear_all, file_digest, write_json
 from fewset.io.paths import recorded_path, user_path
-from fewset.io.reading import read_json
+from fewset.io.reading import parsing, read_json
 
 Manifest = dict[str, Any]
 _T = TypeVar("_T")
@@ -37,10 +36,9 @@ _SMALL = 2**24
 
 def home() -> Path:
     """The directory for imported data: `$FEWSET_HOME`, or the user data directory of the platform."""
-    chosen = os.environ.get("FEWSET_HOME")
-    if chosen:
+    if chosen := os.environ.get("FEWSET_HOME"):
         path = user_path(chosen)
-        if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112, no error without permission
+        if os.path.isfile(path):  # noqa: PTH113, no error without permission
             raise UserError(f"FEWSET_HOME is {shortened(chosen)}, which is a file; set it to a directory")
         return path
     try:
@@ -78,21 +76,6 @@ class Origin:
         """Whether a set or table came from this source."""
         other = Origin.in_manifest(manifest)
         return (self.key or self.words) == (other.key or other.words)
-
-
-def unchanged_while_read(path: Path, read: Callable[[Path], _T]) -> _T:
-    """The result of `read` on a directory that was not replaced by another process meanwhile."""
-    for _ in range(_TRIES):
-        before = _identity(path)
-        try:
-            result = read(path)
-        except (OSError, UserError):
-            if _identity(path) == before:
-                raise
-        else:
-            if _identity(path) == before:
-                return result
-    raise UserError(f"{path} is being replaced again and again; try again when that has ended")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -173,14 +156,11 @@ class Layout:
         if isinstance(name, Path) or "/" in name or os.sep in name:
             path = user_path(name)
             if not (path / "manifest.json").is_file():
-                raise UserError(
-                    f"no {self.what} at {shortened(str(name))}: expected a directory with a manifest.json; "
-                    f"import one: {command} NAME"
-                )
+                there = f"no {self.what} at {shortened(str(name))}: expected a directory with a manifest.json"
+                raise UserError(f"{there}; import one: {command} NAME")
             return path
         path = self.path(name)
-        if not path.exists():
-            clear_all(path.parent)  # which restores what a killed process was replacing
+        clear_all(path.parent)  # which restores what a killed process was replacing
         if not path.exists() and name not in self.generated:
             missing = unknown_name(self.what, name, self.available())
             raise UserError(f"{missing} Import it: {command} {name}")
@@ -206,66 +186,68 @@ class Layout:
         write_json(directory / "manifest.json", {**sealed, "digest": digest})
         return digest
 
+    def open(self, path: Path, build: Callable[[Path, Manifest], _T]) -> _T:
+        """The object that `build` makes of a directory, also if another process replaces it meanwhile."""
+        for _ in range(_TRIES):
+            before = _identity(path)
+            try:
+                found = self._open(path, build)
+            except UserError:
+                if _identity(path) == before:
+                    raise
+            else:
+                if _identity(path) == before:
+                    return found
+        raise UserError(f"{path} is being replaced again and again; try again when that has ended")
+
+    def _open(self, path: Path, build: Callable[[Path, Manifest], _T]) -> _T:
+        manifest = self.read(path)
+        try:
+            return build(path, manifest)
+        except UserError:
+            raise
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise self.damaged(path, f"its arrays do not fit its manifest ({error})", manifest) from error
+
     def read(self, path: Path) -> Manifest:
         """The manifest of a directory whose files are as they were written, or an error."""
         manifest: Any = None
         try:
-            manifest = read_json(path / "manifest.json")
-            if manifest["format"] != self.format:
-                raise UserError(f"it has format {manifest['format']!r}, expected {self.format}")
-            if manifest["digest"] != self._digest(manifest):
-                raise UserError("its manifest.json was edited, or is of another kind")
-            parse(self.fields, manifest, what="manifest")
-        except UserError as error:
-            raise self.damaged(path, str(error), manifest) from None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise self.damaged(path, f"its manifest.json cannot be read ({error!r})", manifest) from error
+            with parsing(path / "manifest.json"):
+                manifest = read_json(path / "manifest.json")
+                if manifest["format"] != self.format:
+                    raise ValueError(f"it has format {manifest['format']!r}, expected {self.format}")
+                if manifest["digest"] != self._digest(manifest):
+                    raise ValueError("it was edited, or is of another kind")
+                parse(self.fields, manifest, what="manifest")
+        except (OSError, UserError) as error:
+            raise self.damaged(path, str(error), manifest) from error
         for file, expected in manifest["files"].items():
-            try:
-                status = (path / file).stat()
-            except OSError as error:
-                raise self.damaged(path, f"{file} is missing", manifest) from error
-            if status.st_size != expected["bytes"]:
-                problem = f"{file} has {status.st_size} bytes, expected {expected['bytes']}"
-                raise self.damaged(path, problem, manifest)
+            status = (path / file).stat() if (path / file).exists() else None
+            if status is None or status.st_size != expected["bytes"]:
+                found = f"has {status.st_size} bytes" if status else "is missing"
+                raise self.damaged(path, f"{file} {found}, expected {expected['bytes']} bytes", manifest)
             # A large file is read only if its date changed, because it was edited or copied without its date.
             if status.st_size <= _SMALL or status.st_mtime != manifest["written"]:
-                self._check_digest(path, file, manifest)
+                self.verify(path, manifest, [file])
         checked: Manifest = manifest
         return checked
 
-    def verify(self, path: Path, manifest: Manifest) -> None:
-        """Read every byte and compare with the digest; opening trusts large files with an unchanged date."""
-        for file in manifest["files"]:
-            self._check_digest(path, file, manifest)
-
-    def _check_digest(self, path: Path, file: str, manifest: Manifest) -> None:
-        if file_digest(path / file) != manifest["files"][file]["sha256"]:
-            raise self.damaged(path, f"{file} was edited", manifest)
+    def verify(self, path: Path, manifest: Manifest, files: Iterable[str] | None = None) -> None:
+        """Read every byte of the files and compare with their digests."""
+        for file in manifest["files"] if files is None else files:
+            if file_digest(path / file) != manifest["files"][file]["sha256"]:
+                raise self.damaged(path, f"{file} was edited", manifest)
 
     def check_source(self, path: Path, origin: Origin) -> None:
         """Raise if there is one at `path` from another source. One that is damaged may be replaced."""
-        if not (path / "manifest.json").exists():
-            return
         try:
             manifest = self.read(path)
         except UserError:
             return
         if not origin.is_that_of(manifest):
-            raise UserError(
-                f"the {self.what} {path.name!r} exists and came from {manifest['source']!r}; choose another "
-                "name with --name, or replace it with --force"
-            )
-
-    def check_space(self, path: Path, needed: int) -> None:
-        """Raise if the disk is too full: under a memory map it would end the process by a signal."""
-        existing = next(parent for parent in path.absolute().parents if parent.exists())
-        free = shutil.disk_usage(existing).free
-        if free < needed:
-            raise UserError(
-                f"the {self.what} needs {needed / 1e6:,.0f} MB, but {existing} has {free / 1e6:,.0f} MB free"
-                "; make room, or set FEWSET_HOME to a directory on another disk"
-            )
+            taken = f"the {self.what} {path.name!r} exists and came from {manifest['source']!r}"
+            raise UserError(f"{taken}; choose another name with --name, or replace it with --force")
 
     def damaged(self, path: Path, problem: str, manifest: Any) -> UserError:
         """The error about a damaged directory, with the command that makes it again."""

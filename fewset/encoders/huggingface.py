@@ -20,7 +20,7 @@ from fewset.encoders import register_encoder
 from fewset.encoders.network import NetworkEncoder, tried
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
 from fewset.io.paths import recorded_path, user_path
-from fewset.io.reading import parsing, read_json, regular_file, remedy
+from fewset.io.reading import Damaged, parsing, read_json, regular_file, remedy
 from fewset.models.backbones import Channels
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
@@ -52,23 +52,21 @@ def read_preprocessing(path: Path) -> Preprocessing:
     nothing is cropped, the central square is taken.
     """
     file, settings = _settings(path)
-    steps = {key for key in settings if key.startswith("do_") and settings[key]} - _STEPS
-    steps |= {"rescale_offset"} if settings.get("rescale_offset") else set()
-    if steps:
-        raise UserError(
-            f"{file} asks for {', '.join(sorted(steps))}, which fewset does not do; take another model"
-        )
+    asked = {key for key in settings if settings[key] and (key.startswith("do_") or key == "rescale_offset")}
+    if steps := sorted(asked - _STEPS):
+        raise UserError(f"{file} asks for {', '.join(steps)}, which fewset does not do; take another model")
     if not settings.get("do_resize", True):
         raise UserError(f"{file} says do_resize = false, but images have all sizes; set it, and size")
     with parsing(file):
         (height, width), resize = _sizes(settings)
         normalised = settings.get("do_normalize", True)
+        mean, std = (_channels(settings[f"image_{key}"]) if normalised else None for key in ("mean", "std"))
         return Preprocessing(
             index(height),
             index(width),
             resize if isinstance(resize, int) else (index(resize[0]), index(resize[1])),
-            mean=_channels(settings["image_mean"]) if normalised else (0.0, 0.0, 0.0),
-            std=_channels(settings["image_std"]) if normalised else (1.0, 1.0, 1.0),
+            mean=mean or (0.0, 0.0, 0.0),
+            std=std or (1.0, 1.0, 1.0),
             resample=settings.get("resample", BILINEAR),
             scale=float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0,
         )
@@ -114,56 +112,46 @@ def _settings(path: Path) -> tuple[Path, dict[str, Any]]:
 
 def _weights(path: Path) -> list[Path]:
     if not path.is_dir():
+        download = f"`hf download {path} --local-dir DIR`"
         raise UserError(
-            f"there is no directory {path}, and fewset downloads nothing: with `hf download {path} "
-            "--local-dir DIR` it can be fetched from the Hub, then name hf:DIR"
+            f"there is no directory {path}; fetch it from the Hub with {download} and name hf:DIR"
         )
     for file in path.iterdir():
         if not file.is_dir():
             regular_file(file)
-    weights = sorted({*path.glob(_WEIGHTS), *_named_in_indexes(path)})
+    weights = set(path.glob(_WEIGHTS))
+    files = {file.name: file for file in path.glob("*.safetensors")}
+    for index_file in path.glob("*.safetensors.index.json"):  # which names files of the same directory
+        with parsing(index_file):
+            weights |= {files[name] for name in read_json(index_file)["weight_map"].values()}
     if not weights:
         pickled = "only pickled ones, which can run code" if list(path.glob("*.bin")) else "none"
         raise UserError(
             f"{path} has no weights in {_WEIGHTS} ({pickled}); where you trust them, save them again with "
             "transformers' AutoModel.from_pretrained(OLD).save_pretrained(NEW)"
         )
-    return weights
+    return sorted(weights)
 
 
-def _named_in_indexes(path: Path) -> Iterator[Path]:
-    """The files of large weights, by the index beside them; they must be in the same directory."""
-    files = {file.name: file for file in path.glob("*.safetensors")}
-    for index_file in path.glob("*.safetensors.index.json"):
-        with parsing(index_file):
-            yield from (files[name] for name in read_json(index_file)["weight_map"].values())
-
-
-def _check_config(file: Path) -> None:
+def _check_config(file: Path, settings: Any) -> None:
     """Raise for a network that would take for ever to build, and for weights from other places."""
-    for key, value in _entries(read_json(file)):
+    for key, value in settings.items() if isinstance(settings, dict) else ():
         if key in _ELSEWHERE and value:
             raise UserError(f"{file}: {key} asks for weights from elsewhere; take another model")
         values = value if isinstance(value, list) else [value]
         most = max((each for each in values if isinstance(each, int)), default=0)
         if ("layers" in key or "depth" in key) and most > _DEEPEST:
             raise UserError(f"{file}: {key} is {most}, expected at most {_DEEPEST:,}")
-
-
-def _entries(value: Any) -> Iterator[tuple[str, Any]]:
-    """The keys and values of a table and of all tables in it."""
-    if isinstance(value, dict):
-        yield from value.items()
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _entries(inner)
+        for inner in values:
+            _check_config(file, inner)
 
 
 def _load(path: Path) -> tuple[Any, bool]:
     """The model, and whether its pooler has weights: classifiers are saved without them."""
     transformers = import_extra("transformers", "hf")
     if (path / _CONFIG).exists():
-        _check_config(path / _CONFIG)
-    with parsing(path), _silent(transformers.utils.logging), _offline():
+        _check_config(path / _CONFIG, read_json(path / _CONFIG))
+    with parsing(path), _silent_and_offline(transformers.utils.logging):
         model, report = transformers.AutoModel.from_pretrained(
             path,
             dtype=torch.float32,
@@ -175,9 +163,7 @@ def _load(path: Path) -> tuple[Any, bool]:
     pooler = {name for name in report["missing_keys"] if name.startswith("pooler.")}
     wrong = sorted({*map(str, report["missing_keys"]), *map(str, report["mismatched_keys"])} - pooler)
     if wrong:
-        raise UserError(
-            f"the weights in {path} lack {', '.join(wrong[:3])}, or have another shape; get them again"
-        )
+        raise Damaged(path, f"has weights that lack {', '.join(wrong[:3])}, or have another shape")
     return model, not pooler
 
 
@@ -196,25 +182,17 @@ def _network(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
 
 
 @contextmanager
-def _offline() -> Iterator[None]:
-    """Block the library's requests to the network, but only here: the caller may still download."""
+def _silent_and_offline(logging: Any) -> Iterator[None]:
+    """No progress bar, no advice and no request to the network, but only here: the caller may download."""
     constants = import_extra("huggingface_hub.constants", "hf")
-    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
-
-
-@contextmanager
-def _silent(logging: Any) -> Iterator[None]:
-    """No progress bar, no advice."""
     bar, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    offline, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
         yield
     finally:
+        constants.HF_HUB_OFFLINE = offline
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()

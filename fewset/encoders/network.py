@@ -100,7 +100,6 @@ def tried(
         raise UserError(f"{source} gives {tuple(first.shape)} for two images, expected two rows of features")
     if not (first.isfinite().all() and torch.allclose(first, torch.cat(alone), rtol=1e-3, atol=1e-3)):
         raise UserError(
-            f"{source} gives an image other features each time or beside other images, or features that are "
-            "not finite; choose another model"
+            f"{source} gives an image other features each time or beside other images, or no finite ones"
         )
     return first.shape[1]

@@ -48,15 +48,9 @@ class OnnxSettings:
 
     def preprocessing(self) -> Preprocessing:
         side = self.resize or self.size
-        return Preprocessing(
-            self.size,
-            self.size,
-            (side, side) if self.stretch else side,
-            mean=self.mean,
-            std=self.std,
-            resample=FILTERS[self.resample],
-            scale=self.scale,
-        )
+        resize = (side, side) if self.stretch else side
+        resample = FILTERS[self.resample]
+        return Preprocessing(self.size, self.size, resize, self.mean, self.std, resample, self.scale)
 
 
 @register_encoder("onnx:")
@@ -105,8 +99,7 @@ def _settings(path: Path) -> OnnxSettings:
             '"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]} into it'
         )
     with parsing(file):
-        table = dict(read_json(file))
-    return parse(OnnxSettings, table, what=f"file {file}")
+        return parse(OnnxSettings, dict(read_json(file)), what=f"file {file}")
 
 
 class FileNetwork:
@@ -132,20 +125,18 @@ class FileNetwork:
 
     def onnx_model(self) -> bytes:
         """The file with the embedding as its only output."""
-        ranks = [(len(output.shape or ()), output.name) for output in self._session.get_outputs()]
+        by_rank = {len(each.shape or ()): each.name for each in reversed(self._session.get_outputs())}
         for rank in (2, 4):
-            for found, name in ranks:
-                if found == rank:
-                    return uniform_file(self._path, name, pooled=rank == 4)
+            if rank in by_rank:
+                return uniform_file(self._path, by_rank[rank], pooled=rank == 4)
         raise UserError(f"{self._path} lacks the shapes of its outputs; write it with their shapes")
 
 
 def _rows(outputs: list[np.ndarray], path: Path) -> np.ndarray:
-    flat = [output for output in outputs if output.ndim == 2]
-    maps = [output for output in outputs if output.ndim == 4]
-    if flat:
-        return flat[0]
-    if maps:
-        return np.asarray(maps[0].mean(axis=(2, 3)))
+    by_rank: dict[int, np.ndarray] = {output.ndim: output for output in reversed(outputs)}
+    if 2 in by_rank:
+        return by_rank[2]
+    if 4 in by_rank:
+        return np.asarray(by_rank[4].mean(axis=(2, 3)))
     shapes = ", ".join(str(output.shape) for output in outputs)
     raise UserError(f"{path} gives outputs of shape {shapes}; expected one of shape (B, D) or (B, D, h, w)")

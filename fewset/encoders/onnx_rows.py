@@ -55,10 +55,7 @@ def check_opset(model: Any, what: str) -> None:
     """Raise if the operators of a graph are too old to be joined with others."""
     version = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
     if version < OLDEST_OPSET:
-        raise UserError(
-            f"{what} has operators of version {version}, expected {OLDEST_OPSET} or newer; convert it with "
-            "onnx.version_converter"
-        )
+        raise UserError(f"{what} has operators of version {version}, expected {OLDEST_OPSET} or newer")
 
 
 def serialised(model: Any, what: str) -> bytes:

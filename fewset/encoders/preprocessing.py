@@ -51,8 +51,7 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if not (0 < self.height <= self._least[0] and 0 < self.width <= self._least[1]):
             raise UserError(
-                f"the crop is {self.height} x {self.width} pixels, but images are resized to {self.resize}: "
-                "expected a crop of at least 1 pixel that is no larger"
+                f"the crop is {self.height} x {self.width} pixels, but images are resized to {self.resize}"
             )
         if max(self._least) > _MOST_PIXELS:
             raise UserError(f"images are resized to {self.resize} pixels, expected {_MOST_PIXELS} at most")
@@ -87,12 +86,10 @@ class Preprocessing:
         side = min(width, height)
         return self.resize * width // side, self.resize * height // side
 
-    def affine(self) -> tuple[Channels, Channels]:
+    def affine(self) -> tuple[list[float], list[float]]:
         """The factor and the summand of each channel that normalise pixels of 0 to 255."""
-        red, green, blue = zip(self.mean, self.std, strict=True)
-        factors = tuple(self.scale / std for _, std in (red, green, blue))
-        summands = tuple(-mean / std for mean, std in (red, green, blue))
-        return factors, summands  # type: ignore[return-value]
+        factors = [self.scale / std for std in self.std]
+        return factors, [-mean / std for mean, std in zip(self.mean, self.std, strict=True)]
 
     def digest(self, weights: Iterable[Path]) -> str:
         """The sha256 of these settings and of the files with the weights."""

@@ -70,7 +70,8 @@ def embed_set(
         **(_setups(split_of) if val else {"class_split": np.where(split_of == 0, "seen", "unseen")}),
         **{key: np.array([digest]) for key, digest in embedder.made_from.items()},
     }
-    write_arrays(out, columns, (len(items.rows), embedder.dim), _pieces(embedder, items.rows))
+    features = np.concatenate(list(_pieces(embedder, items.rows)))
+    write_arrays(out, columns | {"features": features})
     return len(items.rows), embedder.dim
 
 

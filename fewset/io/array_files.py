@@ -1,8 +1,8 @@
-"""Arrays in HDF5 and NPZ files, read and written in pieces: a file may be larger than the memory."""
+"""Arrays in HDF5 and NPZ files, read in pieces: a file may be larger than the memory."""
 
 import mmap
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 
 import h5py
 import numpy as np
-from jaxtyping import Float32
 
 from fewset.core.errors import UserError
 from fewset.io.arrays import array_in, check_unpacked, read_header
@@ -20,7 +19,6 @@ from fewset.io.zips import open_member, open_zip
 SUFFIXES = (".h5", ".hdf5", ".hdf", ".npz")
 _LARGEST_COLUMN = 2**28  # bytes
 _LARGEST_CHUNK = 2**26
-_PACKED, _SMALL = 1100, 2**20  # no compression is better than about 1,000 to 1
 
 
 class _Hdf5:
@@ -42,9 +40,6 @@ class _Hdf5:
         """Shape and type of an array, without reading it."""
         with _reading(self.path, repr(key)):
             dataset = self.file[key]
-            stored = dataset.id.get_storage_size()
-            if dataset.nbytes > _PACKED * stored + _SMALL:
-                raise ValueError(f"it claims {dataset.nbytes:,} bytes, the file has {stored:,} of them")
             check_unpacked(dataset.nbytes, self.path.stat().st_size)
             chunk = prod(dataset.chunks or ()) * dataset.dtype.itemsize  # which is read as a whole
             if dataset.chunks and chunk > max(2 * dataset.nbytes, _LARGEST_CHUNK):
@@ -137,17 +132,17 @@ def _reading(path: Path, what: str) -> Iterator[None]:
         ) from error
 
 
-def write_arrays(
-    path: Path,
-    columns: Mapping[str, np.ndarray],
-    shape: tuple[int, int],
-    pieces: Iterable[Float32[np.ndarray, "_ dim"]],
-) -> None:
-    """Write an HDF5 or an NPZ file with short `columns` and the array "features", piece by piece."""
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an HDF5 or an NPZ file, by the suffix of its name."""
     check_name(path)
     with replacing(path) as temporary:
-        write = _write_npz if path.suffix.lower() == ".npz" else _write_hdf5
-        write(temporary, columns, shape, pieces)
+        if path.suffix.lower() == ".npz":
+            with temporary.open("wb") as npz:
+                np.savez(npz, **arrays)  # type: ignore[arg-type]
+            return
+        with h5py.File(temporary, "w") as file:
+            for key, array in arrays.items():
+                file[key] = array.astype(h5py.string_dtype()) if array.dtype.kind == "U" else array
 
 
 def check_name(path: Path) -> None:
@@ -155,32 +150,6 @@ def check_name(path: Path) -> None:
         raise UserError(
             f"{path} is not a file of features: expected a name that ends in one of {', '.join(SUFFIXES)}"
         )
-
-
-def _write_hdf5(
-    path: Path, columns: Mapping[str, np.ndarray], shape: tuple[int, int], pieces: Iterable[np.ndarray]
-) -> None:
-    with h5py.File(path, "w") as file:
-        for key, column in columns.items():
-            file[key] = column.astype(h5py.string_dtype()) if column.dtype.kind == "U" else column
-        features, done = file.create_dataset("features", shape, dtype="<f4"), 0
-        for piece in pieces:
-            features[done : done + len(piece)] = piece
-            done += len(piece)
-
-
-def _write_npz(
-    path: Path, columns: Mapping[str, np.ndarray], shape: tuple[int, int], pieces: Iterable[np.ndarray]
-) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        for key, column in columns.items():
-            with archive.open(f"{key}.npy", "w") as member:
-                np.lib.format.write_array(member, column, allow_pickle=False)
-        with archive.open("features.npy", "w", force_zip64=True) as member:
-            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(member, header)
-            for piece in pieces:
-                member.write(np.ascontiguousarray(piece, dtype="<f4").data)
 
 
 def _check_heaps(path: Path) -> None:

@@ -23,7 +23,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that a spreadshee
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, directory: bool = False) -> None:
     """Raise if a file (or directory) cannot be written after the work, or is one of its inputs."""
-    if path.exists() and any(_is_same(path, read) for read in inputs):
+    if path.exists() and any(read.exists() and path.samefile(read) for read in inputs):
         raise UserError(f"{path} is read and cannot be written too; choose another name")
     if directory and path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file, expected a directory; choose another name")
@@ -44,26 +44,14 @@ def check_apart(outputs: Mapping[str, Path | None]) -> None:
                 raise UserError(f"{other} and {what} are both {path}; choose two places")
 
 
-def _is_same(path: Path, read: Path) -> bool:
-    try:
-        return path.samefile(read)
-    except (OSError, ValueError):  # not found, or no path at all
-        return False
-
-
 def _check_replaceable(path: Path) -> None:
     """Raise for a device, a pipe or a socket, for any place in /dev, and for one under a file."""
-    nearest = _nearest(path)
+    nearest = next(parent for parent in path.absolute().parents if parent.exists())
     special = path.exists() and not path.is_file() and not path.is_dir()
     if special or nearest.resolve() == Path("/dev"):
         raise UserError(f"{path} is not a regular file, which alone can be replaced; choose another name")
     if not nearest.is_dir():
         raise UserError(f"{path}: a part of the path is a file; choose another place")
-
-
-def _nearest(path: Path) -> Path:
-    """The nearest parent that exists."""
-    return next(parent for parent in path.absolute().parents if parent.exists())
 
 
 # Writing
@@ -157,9 +145,7 @@ def write_page(path: Path, text: str, command: str, *, check: bool = False) -> P
     if not check:
         write_text(path, text)
     elif not path.exists() or read_text(path) != text:
-        raise UserError(
-            f"{path} does not match the files that it is made from; make it again with `{command}`"
-        )
+        raise UserError(f"{path} does not match the files that it is made from; run `{command}` again")
     return path
 
 
@@ -245,17 +231,14 @@ def _remove(path: Path) -> None:
 
 
 def _is_abandoned(name: str) -> bool:
+    """Whether a dead process of this machine has left a file of this name."""
     found = TEMPORARY.fullmatch(name)
-    return found is not None and found["host"] == HOST and not _is_alive(int(found["process"]))
-
-
-def _is_alive(process: int) -> bool:
-    if os.name == "nt":  # where the question itself would end the process
-        return True
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
+    if found is None or found["host"] != HOST or os.name == "nt":  # where signal 0 would end the process
         return False
+    try:
+        os.kill(int(found["process"]), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
     except PermissionError:
         pass
-    return True
+    return False

@@ -20,11 +20,8 @@ from fewset.io.reading import Damaged
 _ROOM = "make room, or choose a place on another disk"
 _OTHER = "choose another place"
 _REMEDIES = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
-    errno.EFBIG: _ROOM,
-    errno.EACCES: f"change its permissions, or {_OTHER}",
-    errno.EPERM: f"change its permissions, or {_OTHER}",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), f"change its permissions, or {_OTHER}"),
     errno.ENOENT: "make it, or choose another",
     errno.ENOTDIR: f"a part of the path is a file: {_OTHER}",
     errno.EMFILE: "raise the limit (ulimit -n), or give fewer files at once",

@@ -59,8 +59,7 @@ def inside(directory: Path, part: str | Path) -> Path:
         place /= name
         if place.is_symlink():
             raise UserError(
-                f"{place} is a link, and nothing outside {directory} is written or removed; replace it by "
-                "the file or directory that it leads to, or choose another directory"
+                f"{place} is a link, which could lead out of {directory}; replace it by what it leads to"
             )
     return place
 
@@ -68,15 +67,9 @@ def inside(directory: Path, part: str | Path) -> Path:
 # Temporary names, which say which process writes the file: a file that a killed process left is recognised.
 
 
-def _namespace() -> str:
-    """The namespace of process ids: containers on one host may share its name, but not this."""
-    try:
-        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115, it is no path
-    except OSError:  # not on Linux
-        return ""
-
-
-HOST = sha256(f"{node()} {_namespace()}".encode()).hexdigest()[:6]
+_NAMESPACE = Path("/proc/self/ns/pid")  # of process ids: containers on one host share its name, but not this
+_HOST = f"{node()} {os.readlink(_NAMESPACE) if os.path.lexists(_NAMESPACE) else ''}"  # noqa: PTH115
+HOST = sha256(_HOST.encode()).hexdigest()[:6]
 """This machine or container: others may write into the same directory."""
 
 TEMPORARY = re.compile(r"\.(?P<of>[^/]+)\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-\d+\.(?:partial|old)")

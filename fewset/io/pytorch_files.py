@@ -80,21 +80,23 @@ def read_tensors(path: Path, model_classes: Collection[str] = ()) -> dict[str, T
     if model_classes:
         _check_model_class(content, model_classes, path)
     for name, value in state.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
+        if not isinstance(name, str) or not _is_plain(value):
+            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
             raise Damaged(
-                path, f"has the entry {name!r} of type {type(value).__name__}, expected a named tensor"
+                path, f"has {ascii(name)[:_LONGEST]} of type {kind}, expected a named, dense tensor"
             )
-        special = value.is_nested or value.is_quantized or value.is_meta or value.layout != torch.strided
-        if special or value.dtype not in _PLAIN:
-            raise Damaged(
-                path,
-                f"has a tensor {ascii(name)[:_LONGEST]} of {value.dtype} that is quantised, sparse, nested "
-                "or without values, expected plain numbers",
-            )
-    return {
-        name: value.float() if value.is_floating_point() else value  # values beyond its range become infinite
-        for name, value in state.items()
-    }
+    # Values beyond the range of float32 become infinite.
+    return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is a tensor that is not quantised, sparse, nested or without values."""
+    return (
+        isinstance(value, Tensor)
+        and value.dtype in _PLAIN
+        and value.layout == torch.strided
+        and not (value.is_nested or value.is_quantized or value.is_meta)
+    )
 
 
 def _check_packed(path: Path) -> None:
@@ -114,10 +116,7 @@ def _state(content: Any, path: Path) -> dict[Any, Any]:
     wrapper = next((name for name in _WRAPPERS if isinstance(found.get(name), dict)), None)
     state: dict[Any, Any] = found if wrapper is None else found[wrapper]
     if not state:
-        raise UserError(
-            f'{path} holds no state dict, expected {{"params": state_dict}}, {{"state_dict": state_dict}} or '
-            "a bare state dict"
-        )
+        raise UserError(f"{path} holds no state dict, alone or as 'params' or 'state_dict'")
     rest = [] if wrapper is None else [ascii(name)[:_LONGEST] for name in found if name != wrapper]
     if rest:
         more = f" and {len(rest) - _LISTED} more" if len(rest) > _LISTED else ""

@@ -29,7 +29,6 @@ class Damaged(OSError, ValueError):  # noqa: N818
     """A file that cannot be read as its format: its path, and the reason as the rest of a sentence."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__()
         self.args = path, reason
         self.path, self.reason = path, reason
 
@@ -51,10 +50,9 @@ def parsing(path: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         said = one_line(" ".join(str(error).split()))
-        reason = (
-            said if said and isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {said}"
-        )
-        raise Damaged(path, f"cannot be read ({reason})") from error
+        if not said or not isinstance(error, OSError | ValueError):
+            said = f"{type(error).__name__}: {said}"
+        raise Damaged(path, f"cannot be read ({said})") from error
 
 
 @contextmanager
@@ -81,10 +79,10 @@ def open_file(path: Path) -> BufferedReader:
 def read_bytes(path: Path, largest: int) -> bytes:
     """The content of a regular file of at most `largest` bytes."""
     with open_file(path) as file:
+        content = file.read(largest + 1)
         size = os.fstat(file.fileno()).st_size
-        content = file.read(largest + 1) if size <= largest else b""
-    if max(size, len(content)) > largest:  # another program may still write it
-        raise Damaged(path, f"is a file of {max(size, len(content))} bytes, more than the limit of {largest}")
+    if len(content) > largest:
+        raise Damaged(path, f"is a file of {size} bytes, more than the limit of {largest}")
     return content
 
 

@@ -9,8 +9,7 @@ from torch import nn
 
 from fewset.bench.parts import _row_difference
 from fewset.bench.photo_sides import ENGINES, Fit, Rows, plain_encoder
-from fewset.encoders.efficientnet_lite import load_efficientnet_lite
-from fewset.encoders.efficientnet_lite_network import EfficientNetLite
+from fewset.encoders.efficientnet_lite import EfficientNetLite, load_efficientnet_lite
 from tests.helpers.encoders import photograph
 
 CPU = torch.device("cpu")

@@ -133,18 +133,3 @@ def test_a_broken_package_is_named_on_one_line(tmp_path: Path, code: str, said: 
     assert said in process.stderr
     assert process.stderr.count("\n") == 1
     assert "pip uninstall from-afar" in process.stderr
-
-
-def test_a_broken_package_stays_an_error_until_it_is_fixed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ADAPTERS, "_loaded", False)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "from_afar", raising=False)
-    install(tmp_path, "1 / 0")
-    for _ in range(2):
-        with pytest.raises(UserError, match="cannot be loaded"):
-            ADAPTERS["attention"]
-    install(tmp_path, MEMBER + "# fixed")
-    assert "from-afar" in ADAPTERS
-    assert "attention" in ADAPTERS

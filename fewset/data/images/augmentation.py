@@ -37,10 +37,8 @@ def center_crop(images: Shaped[Tensor, "*B H W"], size: int) -> Shaped[Tensor, "
     """The middle `size` x `size` pixels of each image, as a view."""
     height, width = images.shape[-2:]
     if min(height, width) < size:
-        raise UserError(
-            f"the images are {height} x {width} pixels, but {size} x {size} were asked for; "
-            f"import the set again with --size {size} or more"
-        )
+        got = f"the images are {height} x {width} pixels"
+        raise UserError(f"{got}, expected {size} or more; import the set again with --size {size}")
     top, left = round((height - size) / 2), round((width - size) / 2)
     return images[..., top : top + size, left : left + size]
 
@@ -94,7 +92,7 @@ def resized_crop(
 
 def random_color_jitter(
     images: Shaped[Tensor, "B 3 H W"],
-    size: int,  # noqa: ARG001
+    _size: int,
     generator: Generator,
 ) -> Float[Tensor, "B 3 H W"]:
     """Brightness, contrast and saturation, each by a factor of 0.6 to 1.4 of its own for each image.
@@ -139,7 +137,7 @@ def _gray(images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B 1 H W"]:
 
 def random_flip(
     images: Shaped[Tensor, "B 3 H W"],
-    size: int,  # noqa: ARG001
+    _size: int,
     generator: Generator,
 ) -> Shaped[Tensor, "B 3 H W"]:
     """Half of the images (by chance) flipped left to right."""
@@ -147,7 +145,7 @@ def random_flip(
 
 
 def draw_flips(count: int, generator: Generator) -> Bool[Tensor, " {count}"]:
-    """Which of so many images are flipped."""
+    """Whether each of `count` images is flipped."""
     return torch.rand(count, generator=generator) < 0.5
 
 
@@ -157,13 +155,13 @@ def flip(images: Shaped[Tensor, "B 3 H W"], chosen: Bool[Tensor, " B"]) -> Shape
 
 
 def draw_rotations(count: int, share: float, generator: Generator) -> Int[Tensor, " {count}"]:
-    """How many quarter turns each of so many classes gets: 1 to 3 for about this share of them, or 0."""
+    """The quarter turns of each of `count` classes: 1 to 3 for about this share of them, or 0."""
     turns = torch.randint(1, 4, (count,), generator=generator)
     return turns * (torch.rand(count, generator=generator) < share)
 
 
 def rotate(images: Shaped[Tensor, "B 3 S S"], turns: Int[Tensor, " B"]) -> Shaped[Tensor, "B 3 S S"]:
-    """Each image turned to the left by so many quarters."""
+    """Each image turned to the left by its number of quarters."""
     turned = images.clone()
     for quarters in (1, 2, 3):
         chosen = turns == quarters
@@ -177,7 +175,7 @@ def random_crop(
     """A random window of each image."""
     rows, columns = images.shape[2:]
     if min(rows, columns) < size:
-        return center_crop(images, size)  # says what is wrong
+        return center_crop(images, size)  # raises
     slack = torch.tensor([rows - size, columns - size]).repeat(len(images), 1)
     top, left = _offset(slack, generator).unbind(dim=1)
     windows = images.unfold(2, size, 1).unfold(3, size, 1)
@@ -190,7 +188,7 @@ def random_pad_crop(
     """A window of each image after black margins of 8 pixels (at 84; in proportion at other sizes)."""
     margin = round(size * 8 / 84)
     if min(images.shape[2:]) + 2 * margin < size:
-        return center_crop(images, size)  # says what is wrong
+        return center_crop(images, size)  # raises
     return random_crop(F.pad(images, (margin, margin, margin, margin)), size, generator)
 
 

@@ -4,17 +4,15 @@ import io
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from math import ceil, floor
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError, features
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fewset.core.errors import UserError
 from fewset.core.extras import import_extra
-from fewset.encoders.preprocessing import to_rgb
 
 # Pillow reports bad images in exceptions; its log would go to the terminal.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
@@ -23,7 +21,6 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".avif", ".heic", ".heif")
 _LONGEST_SIDE = 2**16 - 1  # of a JPEG; no camera has more
-_EXTRA = "heic"  # for HEIC files and, with an old Pillow, AVIF files
 # AVIF and HEIF are ISO-BMFF containers, like MP4; the `ftyp` box lists their brands.
 _AVIF = {b"avif", b"avis"}
 _HEIF = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
@@ -34,11 +31,10 @@ _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II
 
 def is_image(beginning: bytes) -> bool:
     """Whether the first 16 bytes of a file are those of an image."""
-    inside = beginning[8:12]
-    packed = (beginning[:4], inside) == (b"RIFF", b"WEBP") or (
-        beginning[4:8] == b"ftyp" and inside in _AVIF | _HEIF
-    )
-    return beginning.startswith(_BEGINNINGS) or packed
+    if beginning[4:8] == b"ftyp":
+        return beginning[8:12] in _AVIF | _HEIF
+    is_webp = beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP"
+    return is_webp or beginning.startswith(_BEGINNINGS)
 
 
 def pictures(pixels: UInt8[np.ndarray, "n height width 3"]) -> list[Image.Image]:
@@ -73,16 +69,11 @@ def decode(data: bytes | UInt8[np.ndarray, "..."], size: int, box: Box | None = 
     frame, transparency becomes white, 16 bits are scaled to 8. With a box, only that part is used.
     """
     with _reading(data) as image:
-        if box is None:
-            part, side = image, min(image.size)
-            # A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with a margin for the antialiasing.
-            image.draft(None, (2 * size, 2 * size))
-        else:
-            part = _crop(image, box)
-            side = min(part.size)
+        side = min(image.size)
+        part = _part(image, box, size)
         ImageOps.exif_transpose(part, in_place=True)
-        square = ImageOps.fit(to_rgb(part), (size, size), Image.Resampling.BILINEAR)
-        return Decoded(np.asarray(square), side)
+        square = ImageOps.fit(_to_rgb(part), (size, size), Image.Resampling.BILINEAR)
+        return Decoded(np.asarray(square), side if box is None else min(part.size))
 
 
 def decode_photo(
@@ -94,10 +85,7 @@ def decode_photo(
     size, so that the caller can resize it well.
     """
     with _reading(data) as image:
-        if box is None:
-            image.draft(None, (2 * least, 2 * least))
-        part = image if box is None else _crop(image, box)
-        upright: Image.Image = to_rgb(ImageOps.exif_transpose(part))
+        upright = _to_rgb(ImageOps.exif_transpose(_part(image, box, least)))
         factor = min(upright.size) // (2 * least)
         return upright.reduce(factor) if factor > 1 else upright
 
@@ -122,10 +110,8 @@ def as_images(array: Any, where: str) -> UInt8[np.ndarray, "items height width 3
     """The array, checked to be one of images; `where` names it in the error."""
     images = np.asarray(array)
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
-        raise UserError(
-            f"the images of {where} have shape {images.shape} and type {images.dtype}, expected "
-            "(items, height, width, 3) and uint8"
-        )
+        got = f"shape {images.shape} and type {images.dtype}"
+        raise UserError(f"the images of {where} have {got}, expected (items, height, width, 3) and uint8")
     return images
 
 
@@ -153,22 +139,28 @@ def _formats(data: bytes) -> tuple[str, ...]:
     end = min(int.from_bytes(data[:4]), len(data))
     brands = {data[8:12], *(data[start : start + 4] for start in range(16, end, 4))}
     if brands & _AVIF:
-        if not ("avif" in features.modules and features.check("avif")):
-            raise BadImage(f"AVIF is not in this Pillow: pip install 'fewset[{_EXTRA}]'")
         return ("AVIF",)
     if brands & _HEIF:
-        _register_heif()
+        import_extra("pillow_heif", "heic").register_heif_opener()
         return ("HEIF",)
     return FORMATS
 
 
-@cache
-def _register_heif() -> None:
-    import_extra("pillow_heif", _EXTRA).register_heif_opener()
+def _to_rgb(image: Image.Image) -> Image.Image:
+    from fewset.encoders.preprocessing import to_rgb  # imports torch, which listing a source does not need
+
+    return to_rgb(image)  # type: ignore[no-any-return]
 
 
-def _crop(image: Image.Image, box: Box) -> Image.Image:
-    """The pixels that the box touches; some boxes extend beyond their images."""
+def _part(image: Image.Image, box: Box | None, least: int) -> Image.Image:
+    """The pixels that the box touches; some boxes extend beyond their images.
+
+    Without a box, the whole image. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, but at least at
+    twice the size that is needed, a margin for the antialiasing.
+    """
+    if box is None:
+        image.draft(None, (2 * least, 2 * least))
+        return image
     left, top = max(0, floor(box.left)), max(0, floor(box.top))
     right = min(image.width, ceil(box.left + box.width))
     bottom = min(image.height, ceil(box.top + box.height))

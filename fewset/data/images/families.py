@@ -12,22 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from fewset.core.progress import progress
-from fewset.data.images.drawing import (
-    ALONG,
-    BOW,
-    SIZE,
-    Key,
-    Plane,
-    Scalar,
-    bell,
-    clouds,
-    columns,
-    distance,
-    grain,
-    paint,
-    smooth,
-    uniform,
-)
+from fewset.data.images import drawing
+from fewset.data.images.drawing import ALONG, BOW, SIZE, Key, Plane, Scalar
 from fewset.data.images.store import SPLITS, write_store
 
 FAMILIES = {"train": 60, "val": 12, "test": 20}
@@ -61,7 +47,7 @@ def class_values(seed: int, label: int) -> Float[np.ndarray, " factors"]:
     family = label // MEMBERS
     own = np.isin(FACTORS, ASPECTS[aspect_of(family)])
     shared, drawn = (
-        2 * uniform(len(FACTORS), *key) - 1
+        2 * drawing.uniform(len(FACTORS), *key) - 1
         for key in ((_Use.FAMILY, seed, family), (_Use.CLASS, seed, label))
     )
     values: np.ndarray = np.where(own, drawn, shared)
@@ -71,10 +57,10 @@ def class_values(seed: int, label: int) -> Float[np.ndarray, " factors"]:
 def render(seed: int, label: int, items: Int[np.ndarray, " items"]) -> UInt8[np.ndarray, "items H W 3"]:
     """Drawings of a class. Each depends on its own index alone, not on the others."""
     key = (seed, label, items)
-    values = class_values(seed, label) + _SPREAD * bell(len(FACTORS), _Use.ITEM, *key)
-    top, foot, slant, bow, bar, tilt, pen, *colours = columns(values)
+    values = class_values(seed, label) + _SPREAD * drawing.bell(len(FACTORS), _Use.ITEM, *key)
+    top, foot, slant, bow, bar, tilt, pen, *colours = drawing.columns(values)
     radius = 1.1 * np.maximum(1 + 0.4 * pen, 0.3)
-    ratio = distance(smooth(write(letter(top, foot, bar, tilt, bow, slant), radius, *key)))
+    ratio = drawing.distance(drawing.smooth(write(letter(top, foot, bar, tilt, bow, slant), radius, *key)))
     return colour(ratio, radius, colours, *key)
 
 
@@ -97,8 +83,8 @@ def write(
     drawn: Float[np.ndarray, "items 3 5 2"], radius: Scalar, *key: Key
 ) -> Float[np.ndarray, "items 3 5 3"]:
     """The control points in pixels, with the radius of the pen. The hand is unsteady, the place too."""
-    tremor = bell(30, _Use.TREMOR, *key).reshape(-1, 3, 5, 2)
-    place = bell(2, _Use.PLACE, *key)[:, None, None]
+    tremor = drawing.bell(30, _Use.TREMOR, *key).reshape(-1, 3, 5, 2)
+    place = drawing.bell(2, _Use.PLACE, *key)[:, None, None]
     points = SIZE / 2 + _SCALE * (drawn + _TREMOR * tremor + _SHIFT * place)
     return np.concatenate([points, np.broadcast_to(radius, (len(points), 3, 5))[..., None]], axis=-1)
 
@@ -110,10 +96,14 @@ def colour(ratio: Plane, radius: Scalar, values: list[Scalar], *key: Key) -> UIn
     lines = (np.arange(SIZE) // 2 % 2)[None, :, None]
     across, down = np.maximum(ruled, 0) * lines, np.maximum(-ruled, 0) * lines.mT
     tone = 0.75 + 0.08 * light - 0.15 * (across + down)
-    tone = tone + 0.1 * (clouds(3, _Use.CLOUDS, *key) - 0.5) + 0.08 * (grain(_Use.GRAIN, *key) - 0.5)
+    tone = (
+        tone
+        + 0.1 * (drawing.clouds(3, _Use.CLOUDS, *key) - 0.5)
+        + 0.08 * (drawing.grain(_Use.GRAIN, *key) - 0.5)
+    )
     paper = (tone + 0.05 * warm, tone, tone - 0.05 * warm)
     cover = np.clip((1 - ratio) * radius + 0.5, 0, 1)
-    return paint(paper, (dark + 0.12 * red, dark, dark - 0.12 * red), cover)
+    return drawing.paint(paper, (dark + 0.12 * red, dark, dark - 0.12 * red), cover)
 
 
 def write_families(path: Path, seed: int = 0) -> None:

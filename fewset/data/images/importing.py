@@ -1,6 +1,7 @@
 """Import an image set of any known layout into the store: every image is decoded once."""
 
 import os
+import shlex
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from fewset.data.images.decoding import BadImage, decode
 from fewset.data.images.importers import IMPORTERS, SHARES, Entry
 from fewset.data.images.sources import Source, open_source
 from fewset.data.images.store import LAYOUT, SPLITS, ImageSet, open_set, set_path, write_store
-from fewset.data.manifest import Origin, import_command
+from fewset.data.manifest import Origin, import_command, sha256_of
 from fewset.io.paths import user_path
 
 _CHUNK = 32
@@ -112,7 +113,12 @@ def import_set(
         ) as draft:
             bad, sides = _decode(opened, entries, draft.images)
             if bad and not skip_bad:
-                raise _bad_images(bad, len(entries))
+                lines = [bad[row] for row in sorted(bad)]
+                more = f"; and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
+                raise UserError(
+                    f"{len(bad)} of {len(entries)} images cannot be decoded, and nothing was imported: "
+                    f"{'; '.join(lines[:_LISTED])}{more}; fix them, or leave them out with --skip-bad"
+                )
             draft.skipped.update(bad)
             draft.left_out.extend(opened.left_out())
             if sides:
@@ -158,10 +164,9 @@ def _with_splits(entries: Sequence[Entry], seed: int, shares: tuple[int, int, in
 
 def _optional(values: Sequence[str | None]) -> tuple[list[str], Int64[np.ndarray, " items"] | None]:
     """The different names and the index of each item's name, or None if the source has no such names."""
-    given = [value for value in values if value is not None]
-    if len(given) < len(values):
+    if None in values:
         return [], None
-    names, indices = np.unique(given, return_inverse=True)
+    names, indices = np.unique(np.array(values, dtype=str), return_inverse=True)
     return names.tolist(), indices
 
 
@@ -203,10 +208,97 @@ def _decode(
     return bad, sides
 
 
-def _bad_images(bad: dict[int, str], count: int) -> UserError:
-    lines = [bad[row] for row in sorted(bad)]
-    more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-    return UserError(
-        f"{len(lines)} of {count} images cannot be decoded, and nothing was imported: "
-        f"{'; '.join(lines[:_LISTED] + more)}; fix or remove them, or leave them out with --skip-bad"
-    )
+# Several sets as one
+
+
+def merge_sets(names: Sequence[str], name: str | None = None, replace: bool = False) -> ImageSet:
+    """Make one image set of several. Tasks drawn from it have classes of all of them.
+
+    Every class stays in its split, and its name begins with that of its set: "cub: Indigo Bunting". Every set
+    becomes a domain (a domain "Photo" of the set "sketchy" becomes "sketchy-Photo"), so that a model can be
+    trained or scored on one of them.
+
+    Args:
+        names: Two image sets or more, all stored at the same size.
+        name: The name of the new set; by default their names, joined by "-".
+        replace: Replace a set of that name that came from another source.
+
+    Returns:
+        The new set, opened.
+
+    Raises:
+        ValueError: The sets are stored at different sizes, one is named twice, or the name is taken.
+    """
+    sets = [open_set(each) for each in names]
+    called = [images.name for images in sets]
+    name = name or "-".join(called)
+    _check_sets(sets, name)
+    path = set_path(name)
+    origin = Origin(f"merge {' '.join(called)}", sha256_of("merge " + " ".join(each.digest for each in sets)))
+    if not replace:
+        LAYOUT.check_source(path, origin)
+
+    starts = np.cumsum([0, *(len(images.labels) for images in sets[:-1])])
+    classes = np.cumsum([0, *(len(images.class_names) for images in sets[:-1])])
+    domain_names, domains = _domains(sets)
+    with (
+        write_store(
+            path,
+            size=sets[0].size,
+            labels=np.concatenate([each.labels + first for each, first in zip(sets, classes, strict=True)]),
+            class_names=[f"{images.name}: {each}" for images in sets for each in images.class_names],
+            splits=np.concatenate([images.splits for images in sets]),
+            domains=domains,
+            domain_names=domain_names,
+            origins=_origins(sets, starts),
+            source=origin.words,
+            source_key=origin.key,
+            command=shlex.join(["fewset", "data", "import", "sets", "+".join(names), "--name", name]),
+        ) as draft,
+        progress(f"merging {name}", len(sets)) as advance,
+    ):
+        for images, start in zip(sets, starts, strict=True):
+            draft.images[start : start + len(images.labels)] = images.images
+            advance()
+    return open_set(path)
+
+
+def _check_sets(sets: Sequence[ImageSet], name: str) -> None:
+    names = [images.name for images in sets]
+    if len(sets) < 2:
+        raise UserError("a set by itself cannot be merged; name two sets or more")
+    if len(set(names)) < len(names):
+        raise UserError(f"a set is named twice among {', '.join(names)}; name each set once")
+    if name in (*names, *LAYOUT.generated):
+        raise UserError(f"the name {name!r} is that of another set; choose another one with --name")
+    for images in sets:
+        if images.size != sets[0].size:
+            raise UserError(
+                f"{names[0]!r} is stored at {sets[0].size} px a side and {images.name!r} at {images.size}; "
+                "import one of them again with the --size of the other"
+            )
+
+
+def _domains(sets: Sequence[ImageSet]) -> tuple[list[str], Int64[np.ndarray, " items"]]:
+    """The names of all domains, and the index of each item's: its set, or a domain of its set."""
+    names: list[str] = []
+    indices = []
+    for images in sets:
+        own = np.zeros(len(images.labels), dtype=np.int64) if images.domains is None else images.domains
+        indices.append(own + len(names))
+        names += [f"{images.name}-{domain}" for domain in images.domain_names] or [images.name]
+    if len(set(names)) < len(names):
+        raise UserError(
+            f"two domains would have one name among {', '.join(names)}; import a set by another --name"
+        )
+    return names, np.concatenate(indices)
+
+
+def _origins(
+    sets: Sequence[ImageSet], starts: Int64[np.ndarray, " sets"]
+) -> Int64[np.ndarray, " items"] | None:
+    """The origin of each item, by default the item itself; None if no set has origins."""
+    if all(images.origins is None for images in sets):
+        return None
+    own = (np.arange(len(images.labels)) if images.origins is None else images.origins for images in sets)
+    return np.concatenate([each + start for each, start in zip(own, starts, strict=True)])

@@ -1,12 +1,12 @@
 """What `fewset data verify` and `info` show of a set: warnings, and a contact sheet of images."""
 
-import io
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 from PIL import Image, ImageDraw
 
+from fewset.data.images.decoding import encode
 from fewset.data.images.store import SPLITS, ImageSet
 
 _LARGEST, _GAP, _TEXT = 96, 4, 14  # pixels on a contact sheet: of an image, between images, of a line of text
@@ -46,7 +46,8 @@ def _wrong_counts(images: ImageSet, known: Known) -> list[str]:
     lines = []
     classes = tuple(images.manifest["counts"][split]["classes"] for split in SPLITS)
     if classes != known.classes:
-        lines.append(f"{_slashes(classes)} classes (train / val / test), expected {_slashes(known.classes)}")
+        got, expected = (" / ".join(f"{count:,}" for count in counts) for counts in (classes, known.classes))
+        lines.append(f"{got} classes (train / val / test), expected {expected}")
     if len(images.labels) != known.items:
         lines.append(f"{len(images.labels):,} items, expected {known.items:,}")
     if known.each:
@@ -75,10 +76,6 @@ def _small(manifest: dict[str, Any], known: Known | None) -> list[str]:
     return []
 
 
-def _slashes(counts: tuple[int, ...]) -> str:
-    return " / ".join(f"{count:,}" for count in counts)
-
-
 def contact_sheet(images: ImageSet, classes: int = 24, per_class: int = 12) -> bytes:
     """A PNG file with a row of images for each of `classes` classes, spread evenly over the set.
 
@@ -100,9 +97,7 @@ def contact_sheet(images: ImageSet, classes: int = 24, per_class: int = 12) -> b
         for column, row in enumerate(_spread(rows, per_class)):
             image = Image.fromarray(images.images[row]).resize((side, side), Image.Resampling.BILINEAR)
             sheet.paste(image, (column * cell + _GAP, top + _TEXT))
-    buffer = io.BytesIO()
-    sheet.save(buffer, "PNG")
-    return buffer.getvalue()
+    return encode(np.asarray(sheet), "PNG")
 
 
 def _spread(values: Int[np.ndarray, " values"], count: int) -> list[int]:

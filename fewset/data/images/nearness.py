@@ -63,12 +63,10 @@ def nearest_classes(
         distance = 1 - directions @ directions.T
     names = np.asarray([""] * count if groups is None else groups)
     other = names[:, None] != names[None]
-    nearest = []
-    for label in range(count):
-        order = np.lexsort((distance[label], other[label])).tolist()
-        related = [each for each in order if each != label and (means is not None or not other[label, each])]
-        nearest.append(tuple(related))
-    return tuple(nearest)
+    related = np.full((count, count), True) if means is not None else ~other
+    np.fill_diagonal(related, False)
+    orders = [np.lexsort((distance[label], other[label])) for label in range(count)]
+    return tuple(tuple(order[related[label, order]].tolist()) for label, order in enumerate(orders))
 
 
 def _unit(rows: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n D"]:

@@ -4,17 +4,17 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from fewset.core.errors import UserError
-from fewset.core.names import one_line, shortened
+from fewset.core.names import one_line
 from fewset.data.images.decoding import SUFFIXES, is_image
 from fewset.io.os_errors import as_user_error
 from fewset.io.pickles import read_pickle
-from fewset.io.reading import open_file, read_bytes
+from fewset.io.reading import Damaged, open_file, parsing, read_bytes
 from fewset.io.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
@@ -39,16 +39,12 @@ class Source:
     @contextmanager
     def parsed(self, file: str) -> Iterator[IO[bytes]]:
         """An opened file; any error of a parser in the block becomes a `UserError` about the file."""
+        place = f"{file} in {self.path}"
         try:
-            with self.open(file) as opened:
+            with self.open(file) as opened, parsing(Path(place)):
                 yield opened
-        except UserError:
-            raise
-        except Exception as error:  # a damaged file makes parsers raise almost anything
-            reason = shortened(one_line(f"{type(error).__name__}: {error}"))
-            raise UserError(
-                f"{file} in {self.path} is damaged or does not have the expected content ({reason})"
-            ) from error
+        except Damaged as error:
+            raise UserError(f"{place} does not have the expected content: it {error.reason}") from error
 
     @contextmanager
     def unpickled(self, file: str) -> Iterator[Any]:
@@ -74,16 +70,13 @@ class Source:
 
     def left_out(self) -> list[str]:
         """Skipped images, one line each with the reason."""
+        lines = list(self.outside)
         others = [file for file in self.files if not file.lower().endswith(SUFFIXES)]
-        found = [file for file in others[:_INSPECTED] if self._looks_like_an_image(file)]
-        return [*self.outside, *(f"{one_line(file)}: {_NO_SUFFIX}" for file in found)]
-
-    def _looks_like_an_image(self, file: str) -> bool:
-        try:
-            with self.open(file) as opened:
-                return is_image(opened.read(_BEGINNING))
-        except (OSError, ValueError):
-            return False
+        for file in others[:_INSPECTED]:
+            with suppress(OSError, ValueError), self.open(file) as opened:
+                if is_image(opened.read(_BEGINNING)):
+                    lines.append(f"{one_line(file)}: {_NO_SUFFIX}")
+        return lines
 
     def folder_of(self, *files: str) -> PurePosixPath | None:
         """The first folder that has all these files (paths relative to it), or None."""
@@ -100,15 +93,15 @@ class Source:
 def open_source(path: Path) -> Iterator[Source]:
     if path.is_dir():
         yield _directory(path)
-    elif path.exists():
-        try:
-            archive = open_zip(path)
-        except OSError as error:
-            raise UserError(f"{path} is neither a directory nor a complete zip file: {error}") from error
-        with archive:
-            yield _zip(path, archive)
-    else:
+        return
+    if not path.exists():
         raise UserError(f"{path} does not exist; expected a directory or a zip file")
+    try:
+        archive = open_zip(path)
+    except OSError as error:
+        raise UserError(f"{path} is neither a directory nor a complete zip file: {error}") from error
+    with archive:
+        yield _zip(path, archive)
 
 
 def warn_of_left_out(source: Source) -> None:
@@ -122,14 +115,12 @@ def warn_of_left_out(source: Source) -> None:
 
 
 def _directory(path: Path) -> Source:
-    names = (Path(folder, name).relative_to(path).as_posix() for folder, name in _walk(path))
-    return Source(
-        path, _visible(names), lambda file: read_image_file(path / file), lambda file: open_file(path / file)
-    )
+    files = _visible(file.relative_to(path).as_posix() for file in _walk(path))
+    return Source(path, files, lambda file: read_image_file(path / file), lambda file: open_file(path / file))
 
 
-def _walk(path: Path) -> Iterator[tuple[str, str]]:
-    """The folder and the name of every file.
+def _walk(path: Path) -> Iterator[Path]:
+    """All files in a folder and the folders within it.
 
     Links are followed, since a set is often a folder of links to the classes of a larger one. A link to a
     folder that contains it, or that another link leads to, is skipped, so that circles of links end.
@@ -147,7 +138,7 @@ def _walk(path: Path) -> Iterator[tuple[str, str]]:
             if target in targets or link.parent.resolve().is_relative_to(target):
                 folders.remove(link.name)
             targets.add(target)
-        yield from ((folder, name) for name in names)
+        yield from (Path(folder, name) for name in names)
 
 
 def _zip(path: Path, archive: zipfile.ZipFile) -> Source:

@@ -1,6 +1,5 @@
 import json
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,8 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.data.features import importer as feature_import
 from fewset.data.features.importer import import_features
-from fewset.data.features.table import (
-    ROLES,
-    SETUPS,
-    FeatureTable,
-    list_features,
-    open_features,
-)
+from fewset.data.features.table import ROLES, SETUPS, FeatureTable, list_features, open_features
 from fewset.data.manifest import home
-from fewset.io.array_files import open_arrays
 from tests.helpers.feature_files import (
     CLASSES,
     DIM,
@@ -177,32 +169,6 @@ def test_a_class_of_one_row_cannot_be_held_out(tmp_path: Path) -> None:
     labels[7] = 3
     with pytest.raises(UserError, match=r"class '3' has one row"):
         import_features(save_npz(tmp_path / "birds", arrays(labels=labels, role=None)))
-
-
-def test_the_file_is_read_in_pieces(save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the features of a file nor those of a table are ever asked for as a whole."""
-    pieces = []
-    original = feature_import._pieces
-
-    def counted(parts: Any) -> Iterator[np.ndarray]:
-        for piece in original(parts):
-            pieces.append(len(piece))
-            yield piece
-
-    monkeypatch.setattr(feature_import, "_pieces", counted)
-    path = save(tmp_path / "birds", arrays())
-    with open_arrays(path) as file:
-        monkeypatch.setattr(type(file), "read", _forbid_features(type(file).read))
-    import_features(path)
-    assert pieces == [11, 11, 11, 11, 11, 6]
-
-
-def _forbid_features(read: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    def checked(self: object, key: str) -> np.ndarray:
-        assert key != "features"
-        return read(self, key)
-
-    return checked
 
 
 # Refusals

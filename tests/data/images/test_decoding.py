@@ -96,13 +96,6 @@ def test_a_large_jpeg_is_turned_too() -> None:
     assert got[:, 15:].min() > 245
 
 
-def test_16_bit_grey_is_scaled() -> None:
-    wide = np.linspace(0, 65535, 29 * 29).astype(np.uint16).reshape(29, 29)
-    expected = np.repeat(np.round(wide / 257)[..., None], 3, axis=-1)
-    for kind in ("PNG", "TIFF"):
-        np.testing.assert_array_equal(decode(encode(Image.fromarray(wide), kind), 29), expected)
-
-
 def png(width: int, height: int, depth: int, lines: bytes) -> bytes:
     """A PNG in colour, by hand; without lines, only its header."""
 
@@ -112,12 +105,6 @@ def png(width: int, height: int, depth: int, lines: bytes) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, depth, 2, 0, 0, 0)
     parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + parts
-
-
-def png_of_16_bits(pixels: np.ndarray) -> bytes:
-    """Pillow reads 16-bit colour but cannot write it."""
-    height, width = pixels.shape[:2]
-    return png(width, height, 16, b"".join(b"\0" + line.astype(">u2").tobytes() for line in pixels))
 
 
 @pytest.mark.parametrize(
@@ -137,11 +124,6 @@ def test_an_image_that_is_too_large_is_refused_by_its_header(width: int, height:
             read(data, 29)
 
 
-def test_16_bit_colour_is_scaled() -> None:
-    wide = np.random.default_rng(0).integers(0, 65536, (29, 29, 3))
-    np.testing.assert_allclose(decode(png_of_16_bits(wide), 29), wide / 257, atol=1)
-
-
 @pytest.mark.parametrize("kind", ["PNG", "GIF"])
 def test_palette_colours(kind: str) -> None:
     indices = noise(29, 29) % 7
@@ -158,15 +140,6 @@ def test_cmyk(kind: str) -> None:
         np.testing.assert_array_equal(got, np.full((29, 29, 3), colour))
     cyan = decode(encode(Image.new("CMYK", (29, 29), (255, 0, 0, 0)), kind), 29)
     np.testing.assert_allclose(cyan[11, 11], [0, 255, 255], atol=3)
-
-
-def test_transparency_is_laid_over_white() -> None:
-    pixels = noise(29, 29, 4)
-    alpha = pixels[..., 3:] / 255
-    got = decode(encode(Image.fromarray(pixels)), 29)
-    np.testing.assert_allclose(got, pixels[..., :3] * alpha + 255 * (1 - alpha), atol=1)
-    grey = decode(encode(Image.fromarray(pixels[..., [0, 3]], mode="LA")), 29)
-    np.testing.assert_allclose(grey[..., 1], (pixels[..., :1] * alpha + 255 * (1 - alpha))[..., 0], atol=1)
 
 
 def test_a_transparent_palette_colour_is_white() -> None:
@@ -201,6 +174,7 @@ def test_truncated(kind: str, kept: float) -> None:
     [
         b"<html>404 not found</html>",
         b"\0" * 1000,
+        b"\0\0\0\x18ftypmp42\0\0\0\0isommp42" + bytes(100),  # a film
         # Pillow knows this format, and hands it to another program.
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n",
     ],
@@ -208,29 +182,6 @@ def test_truncated(kind: str, kept: float) -> None:
 def test_not_an_image(data: bytes) -> None:
     with pytest.raises(BadImage, match="not an image of a known format"):
         decode(data, 29)
-
-
-def test_damaged_inside() -> None:
-    data = bytearray(encode(Image.fromarray(noise(61, 43, 3))))
-    data[data.index(b"IDAT") + 40] ^= 0xFF
-    with pytest.raises(BadImage):
-        decode(bytes(data), 29)
-
-
-# Between the limit and twice the limit Pillow warns, beyond it refuses.
-@pytest.mark.parametrize("side", [13, 31])
-@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_decompression_bomb(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 121)
-    decode(encode(Image.new("RGB", (11, 11))), 7)
-    with pytest.raises(BadImage, match="decompression bomb"):
-        decode(encode(Image.new("RGB", (side, side))), 7)
-
-
-@pytest.mark.parametrize("mode", ["F", "I", "LAB"])
-def test_pixels_without_a_known_range(mode: str) -> None:
-    with pytest.raises(BadImage, match=f"pixels of type '{mode}'"):
-        decode(encode(Image.new(mode, (11, 11)), "TIFF"), 7)
 
 
 @pytest.mark.parametrize(
@@ -311,14 +262,8 @@ def test_photos_of_phones(kind: str) -> None:
 def test_heic_without_its_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encode(Image.new("RGB", (64, 64)), "HEIF")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    images._register_heif.cache_clear()
     with pytest.raises(BadImage, match=r"pip install 'fewset\[heic\]'"):
         decode(data, 29)
-
-
-def test_a_film_is_no_image() -> None:
-    with pytest.raises(BadImage, match="not an image of a known format"):
-        decode(b"\0\0\0\x18ftypmp42\0\0\0\0isommp42" + bytes(100), 29)
 
 
 def test_pillow_prints_nothing_of_a_bad_image() -> None:

@@ -1,6 +1,5 @@
 import os
 import shlex
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ import pytest
 from fewset.core.errors import UserError
 from fewset.data.images import importing
 from fewset.data.images.decoding import Box, Decoded, decode
-from fewset.data.images.importers import IMPORTERS, Entry, register_importer
+from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.importing import import_set, split_classes
-from fewset.data.images.store import LAYOUT, SPLITS
+from fewset.data.images.store import SPLITS
 from fewset.io.paths import recorded_path
 from tests.helpers.trees import (
     Write,
@@ -80,31 +79,9 @@ def test_a_class_whose_name_is_not_text_is_refused(tmp_path: Path) -> None:
         import_set("folder", root, size=11)
 
 
-def test_skipping_takes_no_second_copy_on_a_nearly_full_disk(
-    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A memory map on a full disk would end the process by a signal (SIGBUS)."""
+def test_a_full_disk_is_one_line(tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory map on it would end the process by a signal (SIGBUS)."""
     monkeypatch.setenv("FEWSET_HOME", str(small_disk))
-    good = {name: data for name, data in folder().items() if name not in BROKEN}
-    source = as_directory({**folder(), **BROKEN}, tmp_path)
-    got = import_set("folder", source, "large", size=340, skip_bad=True)  # 7.3 of 8 MB with the bad images
-    assert len(got.labels) == len(good)
-    got.verify()
-    path, digest = got.path, got.digest
-    del got  # it holds the file
-    with pytest.raises(UserError, match=r"needs .* free; make room"):
-        import_set("folder", source, "more", size=340, skip_bad=True)
-    assert [each.name for each in path.parent.iterdir()] == ["large"]
-    shutil.rmtree(path)
-    without = as_directory(good, tmp_path / "good")
-    assert import_set("folder", without, "large", size=340).digest == digest
-
-
-def test_a_disk_that_is_fuller_than_it_says_is_one_line(
-    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEWSET_HOME", str(small_disk))
-    monkeypatch.setattr(LAYOUT.__class__, "check_space", lambda *_: None)
     with pytest.raises(UserError, match="No space left on device; make room"):
         import_set("folder", as_directory(folder(), tmp_path), "large", size=400)
     assert list(small_disk.rglob("*.*")) == []
@@ -190,31 +167,16 @@ def test_images_that_are_no_files_are_turned_and_cut(tmp_path: Path) -> None:
     np.testing.assert_array_equal(by_name["cut"], decode(pixels[3:8, 2:7], 11).pixels)
 
 
-def test_the_shares_of_a_kind_are_those_of_its_split(tmp_path: Path) -> None:
-    register_importer("new", shares=(5, 1, 1))(IMPORTERS["folder"].entries)
-    got = import_set("new", as_directory(folder(), tmp_path), size=11)
-    expected = split_classes(7, 0, (5, 1, 1))
-    assert {(label, split) for label, split in zip(got.labels, got.splits, strict=True)} == set(
-        enumerate(expected)
-    )
-
-
-def test_what_cannot_be_imported(tmp_path: Path) -> None:
-    root = as_directory(folder(), tmp_path)
-    with pytest.raises(UserError, match=r"'mini'.*Known: csv, cub, domains, folder, miniimagenet"):
-        import_set("mini", root)
-    with pytest.raises(UserError, match="nowhere does not exist"):
-        import_set("folder", tmp_path / "nowhere")
-    with pytest.raises(UserError, match="neither a directory nor a complete zip file"):
-        import_set("folder", root / "c0" / "0.png", "pets")
-    cut = as_zip(folder(), tmp_path / "cut")
-    os.truncate(cut, 1000)
-    with pytest.raises(UserError, match="neither a directory nor a complete zip file"):
-        import_set("folder", cut)
-    with pytest.raises(UserError, match="size is 0"):
-        import_set("folder", root, size=0)
-    with pytest.raises(UserError, match="cannot be the name"):
-        import_set("folder", root, "../pets")
-    with pytest.raises(UserError, match="'strokes' belongs to"):
-        import_set("folder", root, "strokes")
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"kind": "mini"}, r"'mini'.*Known: csv, cub, domains, folder, miniimagenet"),
+        ({"size": 0}, "size is 0"),
+        ({"name": "../pets"}, "cannot be the name"),
+        ({"name": "strokes"}, "'strokes' belongs to"),
+    ],
+)
+def test_what_cannot_be_imported(given: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=problem):
+        import_set(**{"kind": "folder", "source": as_directory(folder(), tmp_path), **given})
     assert_nothing_was_written()

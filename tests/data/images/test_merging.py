@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fewset.core.errors import UserError
-from fewset.data.images.merging import merge_sets
+from fewset.data.images.importing import merge_sets
 from fewset.data.images.store import ImageSet, list_sets, open_set, set_path, write_store
-from tests.helpers.command_line import fewset
 
 
 def make(name: str, items: int, classes: int, size: int = 6, **more: Any) -> ImageSet:
@@ -42,13 +41,6 @@ def test_every_item_is_there_with_its_class_and_split(sets: list[ImageSet]) -> N
     both.verify()
 
 
-def test_tasks_have_classes_of_all_sets() -> None:
-    chosen = merge_sets(["birds", "pets"]).select("train")
-    assert {chosen.class_names[label] for label in chosen.labels} == {
-        "birds: class 0", "birds: class 3", "pets: class 0"
-    }  # fmt: skip
-
-
 def test_domains_and_origins_stay_apart() -> None:
     drawn: dict[str, Any] = {
         "domains": np.arange(8) % 2,
@@ -62,12 +54,6 @@ def test_domains_and_origins_stay_apart() -> None:
     assert both.domains[12:].tolist() == [1, 2] * 4
     assert both.origins is not None
     assert both.origins.tolist() == [*range(12), 12, 12, 13, 13, 14, 14, 15, 15]
-
-
-def test_what_is_made_again_is_the_same() -> None:
-    first = merge_sets(["birds", "pets"], "both")
-    assert merge_sets(["birds", "pets"], "both").digest == first.digest
-    assert first.manifest["command"] == "fewset data import sets birds+pets --name both"
 
 
 @pytest.mark.parametrize(
@@ -95,8 +81,3 @@ def test_two_domains_of_one_name_are_told() -> None:
     make("birds", 6, 3, domains=np.zeros(6, dtype=int), domain_names=("chalk",))
     with pytest.raises(UserError, match="two domains"):
         merge_sets(["birds-chalk", "birds"], "both")
-
-
-def test_the_command() -> None:
-    assert "birds" in fewset("data", "import", "sets", "birds+pets", "--name", "both").stdout
-    assert open_set("both").manifest["items"] == 2512

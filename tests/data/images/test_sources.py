@@ -33,13 +33,6 @@ def test_links_to_classes_are_followed(tmp_path: Path) -> None:
     assert files_of(tmp_path / "set") == ["test/dog/1.png", "train/cat/1.png", "train/cat/more/2.png"]
 
 
-def test_links_inside_the_source_are_followed(tmp_path: Path) -> None:
-    write(tmp_path / "all/cat/1.png")
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train/cat").symlink_to("../all/cat")
-    assert files_of(tmp_path) == ["all/cat/1.png", "train/cat/1.png"]
-
-
 def test_links_in_a_circle_have_an_end(tmp_path: Path) -> None:
     """Each of 13 folders links to all of them and to the one above: a walk of its own way never ends."""
     names = [f"class{number:02}" for number in range(13)]

@@ -17,13 +17,6 @@ def sizes(classes: int, seed: int = 0, **options: tuple[int, int, int]) -> list[
 
 
 @quick
-@given(counts, seeds)
-def test_depends_on_the_seed_alone(classes: int, seed: int) -> None:
-    np.testing.assert_array_equal(split_classes(classes, seed), split_classes(classes, seed))
-    assert sizes(classes, seed) == sizes(classes, seed + 1)
-
-
-@quick
 @given(st.integers(15, 97), seeds)
 def test_from_15_classes_on_5_way_tasks_can_be_drawn_everywhere(classes: int, seed: int) -> None:
     assert min(sizes(classes, seed)) >= 5

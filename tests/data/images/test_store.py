@@ -153,26 +153,6 @@ def test_a_set_without_images_is_refused() -> None:
     assert list((home() / "sets").iterdir()) == []
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_failed_write_leaves_nothing(error: type[BaseException]) -> None:
-    def write() -> None:
-        with write_store(set_path("birds"), **columns()) as draft:
-            draft.images[:11] = 1
-            raise error
-
-    with pytest.raises(error):
-        write()
-    assert list((home() / "sets").iterdir()) == []
-
-
-def test_a_full_disk_is_noticed_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage("/")._replace(free=ITEMS * SIZE * SIZE * 3 - 1)
-    monkeypatch.setattr(manifest.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(UserError, match="FEWSET_HOME"):
-        make()
-    assert not set_path("birds").parent.exists()
-
-
 def edit(path: Path, place: int) -> None:
     with path.open("r+b") as file:
         file.seek(place)

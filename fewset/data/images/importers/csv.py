@@ -42,8 +42,7 @@ def read_tables(source: Source, folder: PurePosixPath, places: Sequence[PurePosi
             path = next((path for path in paths if path in files), None)
             if path is None:
                 raise UserError(
-                    f"{table}, line {line} in {source.path}: there is no image {' nor '.join(paths)}; "
-                    "add the image or remove the line"
+                    f"{table}, line {line} in {source.path}: there is no image {' nor '.join(paths)}"
                 )
             if path in rows:
                 raise UserError(
@@ -55,19 +54,18 @@ def read_tables(source: Source, folder: PurePosixPath, places: Sequence[PurePosi
 
 def rows_of(source: Source, table: str) -> list[tuple[int, str, str]]:
     """The line number, file name and label of each row."""
-    rows = table_rows(source.content(table), table, ("filename", "label"), str(source.path))
+    rows = table_rows(source.content(table), table, ("filename", "label"), f" in {source.path}")
     return [(line, filename, label) for line, (filename, label) in rows]
 
 
 def table_rows(
-    data: bytes, table: str, columns: Sequence[str], place: str = "", optional: Sequence[str] = ()
+    data: bytes, table: str, columns: Sequence[str], within: str = "", optional: Sequence[str] = ()
 ) -> list[tuple[int, list[str]]]:
     """The line number of each row with its cells in these columns, of which none may be empty.
 
-    Cells of the `optional` columns follow, "" where they are empty or missing. Errors name `table` and the
-    `place` where it is.
+    Cells of the `optional` columns follow, "" where they are empty or missing. Errors name `table`, and
+    `within` which place it is.
     """
-    within = f" in {place}" if place else ""
     try:
         text = io.StringIO(data.decode("utf-8-sig"), newline="")
         reader = csv.DictReader(text, strict=True, skipinitialspace=True)

@@ -22,8 +22,7 @@ def entries(source: Source) -> list[Entry]:
     root = source.folder_of(*_TABLES)
     if root is None:
         raise UserError(
-            f"{source.path} is not in the layout of CUB_200_2011: expected {', '.join(_TABLES)} and images/, "
-            "with or without a folder around them"
+            f"{source.path} is not in the layout of CUB_200_2011: expected {', '.join(_TABLES)} and images/"
         )
     names, labels, boxes, classes = (_table(source, str(root / table)) for table in _TABLES)
     files = set(source.files)
@@ -53,17 +52,14 @@ def _listed(source: Source, root: PurePosixPath, found: list[Entry]) -> list[Ent
     """The images of the tables with their splits; none if there are no tables."""
     by_name = {PurePosixPath(entry.file).name: entry for entry in found}
     listed: dict[str, Entry] = {}
-    for split in SPLITS:
-        for folder in dict.fromkeys((root, root.parent)):
-            table = str(folder / "split" / f"{split}.csv")
-            if table not in source.files:
-                continue
-            for line, name, _ in rows_of(source, table):
-                where = f"{table}, line {line} in {source.path}: {name}"
-                entry = by_name.get(PurePosixPath(name.replace("\\", "/")).name)
-                if entry is None:
-                    raise UserError(f"{where} is no image of {_TABLES[0]}; remove the line")
-                other = listed.setdefault(entry.file, entry._replace(split=split))
-                if other.split != split:
-                    raise UserError(f"{where} is for {other.split}, too; remove one of the lines")
+    folders = dict.fromkeys((root / "split", root.parent / "split"))
+    for split, table in [(split, folder / f"{split}.csv") for split in SPLITS for folder in folders]:
+        for line, name, _ in rows_of(source, str(table)) if str(table) in source.files else ():
+            where = f"{table}, line {line} in {source.path}: {name}"
+            entry = by_name.get(PurePosixPath(name.replace("\\", "/")).name)
+            if entry is None:
+                raise UserError(f"{where} is no image of {_TABLES[0]}; remove the line")
+            other = listed.setdefault(entry.file, entry._replace(split=split))
+            if other.split != split:
+                raise UserError(f"{where} is for {other.split}, too; remove one of the lines")
     return list(listed.values())

@@ -22,10 +22,8 @@ def entries(source: Source) -> list[Entry]:
         images = {file: parts[1:] for file, parts in images.items()}
     for file, parts in images.items():
         if len(parts) != 3:
-            raise UserError(
-                f"{file} in {source.path} does not fit the layout of domains: expected every image as "
-                "domain/class/image; move or remove it"
-            )
+            expected = "the layout of domains, domain/class/image"
+            raise UserError(f"{file} in {source.path} does not fit {expected}; move or remove it")
     found = [Entry(file, class_name, domain=domain) for file, (domain, class_name, _) in images.items()]
     _check(source, found)
     return _with_origins(found)
@@ -37,11 +35,8 @@ def _check(source: Source, found: list[Entry]) -> None:
         raise UserError(
             f"{source.path} has one domain, {domains[0]!r}, expected two or more; import the set as folder"
         )
-    there = {(entry.domain, entry.class_name) for entry in found}
-    names = {entry.class_name for entry in found}
-    missing = sorted(
-        f"{domain}/{name}" for domain in domains for name in names if (domain, name) not in there
-    )
+    there = {f"{entry.domain}/{entry.class_name}" for entry in found}
+    missing = sorted({f"{domain}/{entry.class_name}" for domain in domains for entry in found} - there)
     if missing:
         raise UserError(
             f"{source.path} has no images in {', '.join(missing[:5])}; expected every class in every domain "
@@ -50,21 +45,18 @@ def _check(source: Source, found: list[Entry]) -> None:
 
 
 def _with_origins(found: list[Entry]) -> list[Entry]:
-    def stem(entry: Entry) -> str:
-        return PurePosixPath(entry.file).stem
-
-    there = {(entry.class_name, stem(entry), entry.domain) for entry in found}
-    domains = {entry.domain for entry in found}
+    names = [f"{entry.class_name}/{PurePosixPath(entry.file).stem}" for entry in found]
+    domains_of: dict[str, set[str | None]] = {}
+    for entry, name in zip(found, names, strict=True):
+        domains_of.setdefault(name, set()).add(entry.domain)
     origins = {}
-    for entry in found:
-        derived = re.fullmatch(r"(.+)-\d+", stem(entry))
-        others = domains - {entry.domain}
-        if derived and any((entry.class_name, derived[1], other) in there for other in others):
-            origins[entry.file] = f"{entry.class_name}/{derived[1]}"
+    for entry, name in zip(found, names, strict=True):
+        derived = re.fullmatch(r"(.+)-\d+", name)
+        if derived and domains_of.get(derived[1], set()) - {entry.domain}:
+            origins[entry.file] = derived[1]
     if not origins:
         return found
     shared = set(origins.values())
-    for entry in found:
-        own = f"{entry.class_name}/{stem(entry)}"
-        origins.setdefault(entry.file, own if own in shared else entry.file)
+    for entry, name in zip(found, names, strict=True):
+        origins.setdefault(entry.file, name if name in shared else entry.file)
     return [entry._replace(origin=origins[entry.file]) for entry in found]

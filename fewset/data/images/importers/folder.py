@@ -21,22 +21,18 @@ def entries(source: Source) -> list[Entry]:
         images = {file: parts[1:] for file, parts in images.items()}
 
     with_splits = all(len(parts) > 2 and parts[0] in SPLITS for parts in images.values())
-    depths = {file: len(parts) - with_splits for file, parts in images.items()}
-    usual = 3 if set(depths.values()) == {3} else 2
-    group_of: dict[str, str] = {}
+    usual = 3 if {len(parts) - with_splits for parts in images.values()} == {3} else 2
+    group_of: dict[str, str | None] = {}
     entries = []
     for file, parts in images.items():
-        if depths[file] != usual:
+        if len(parts) - with_splits != usual:
             raise UserError(
-                f"{file} in {source.path} does not fit the folder layout: expected every image as "
-                "class/image, or every image as group/class/image, in train|val|test/ or without these; move "
-                "or remove it"
+                f"{file} in {source.path} does not fit the folder layout: expected every image as class/image"
+                " or group/class/image, in train|val|test/ or without these; move or remove it"
             )
-        group = parts[-3] if usual == 3 else None
-        if group is not None and group_of.setdefault(parts[-2], group) != group:
-            raise UserError(
-                f"the class {parts[-2]!r} in {source.path} is in two groups, {group_of[parts[-2]]!r} and "
-                f"{group!r}; rename one of them, or move the images into one folder"
-            )
-        entries.append(Entry(file, parts[-2], parts[0] if with_splits else None, group=group))
+        name, group = parts[-2], parts[-3] if usual == 3 else None
+        if group_of.setdefault(name, group) != group:
+            groups = f"two groups, {group_of[name]!r} and {group!r}"
+            raise UserError(f"the class {name!r} in {source.path} is in {groups}; rename one of them")
+        entries.append(Entry(file, name, parts[0] if with_splits else None, group=group))
     return entries

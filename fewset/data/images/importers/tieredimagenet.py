@@ -129,15 +129,10 @@ def _from_lists(source: Source, root: PurePosixPath) -> list[Entry]:
     splits: dict[str, str] = {}
     for split, name in zip(SPLITS, _LISTS, strict=True):
         splits |= {line.split(",")[0].strip(): split for line in source.lines(str(root / name))}
-    found = []
-    for file in source.images():
-        class_name = PurePosixPath(file).parent.name
-        if class_name in splits:
-            found.append(Entry(file, class_name, splits[class_name]))
+    names = {file: PurePosixPath(file).parent.name for file in source.images()}
+    found = [Entry(file, name, splits[name]) for file, name in names.items() if name in splits]
     missing = sorted(splits.keys() - {entry.class_name for entry in found})
     if missing:
-        raise UserError(
-            f"{source.path} has no images of {len(missing)} classes of {', '.join(_LISTS)}: "
-            f"{', '.join(missing[:5])}, …; expected a folder of each"
-        )
+        classes = f"{len(missing)} classes of {', '.join(_LISTS)}: {', '.join(missing[:5])}"
+        raise UserError(f"{source.path} has no images of {classes}; expected a folder of each")
     return found

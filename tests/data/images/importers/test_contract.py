@@ -111,14 +111,3 @@ def _listed(kind: str, source: Path) -> list[Entry] | None:
             return sorted(IMPORTERS[kind].entries(opened))
         except UserError:
             return None
-
-
-def test_some_layouts_are_taken(tmp_path: Path) -> None:
-    """So that the tests above look at entries at all."""
-    taken = {
-        kind
-        for kind in IMPORTERS
-        for number, tree in enumerate(LAYOUTS.values())
-        if _listed(kind, as_directory(tree, tmp_path / f"{kind}-{number}"))
-    }
-    assert {"folder", "csv", "domains", "tieredimagenet"} <= taken

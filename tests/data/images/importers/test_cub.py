@@ -120,10 +120,3 @@ def test_an_image_in_two_splits(tmp_path: Path) -> None:
     tables = split_tables("filename,label", "", given)
     with pytest.raises(UserError, match=r"test.csv, line 2 in .*Auklet_0001_201.jpg is for train, too"):
         import_set("cub", as_directory({**cub(), **tables}, tmp_path))
-
-
-def test_another_layout(tmp_path: Path) -> None:
-    tree = cub()
-    del tree["CUB_200_2011/bounding_boxes.txt"]
-    with pytest.raises(UserError, match="layout of CUB_200_2011"):
-        import_set("cub", as_directory(tree, tmp_path))

@@ -127,16 +127,6 @@ def test_one_domain_is_a_folder(tmp_path: Path) -> None:
         import_set("domains", as_directory(tree, tmp_path))
 
 
-def test_grey_and_cmyk_and_odd_sizes(tmp_path: Path) -> None:
-    tree = {
-        "Art/c/grey.jpg": picture(1, "JPEG", (31, 47), "L"),
-        "Real World/c/cmyk.jpg": picture(2, "JPEG", (5, 61, 3), "CMYK"),
-        "Clipart/c/palette.png": picture(3, "PNG", (7, 7, 3), "P"),
-    }
-    got = import_set("domains", as_directory(tree, tmp_path), size=11)
-    assert_holds(got, tree, {("train", "c", file) for file in tree})
-
-
 @pytest.mark.slow
 def test_the_real_sketchy() -> None:
     with open_source(real_file("sketchy.zip")) as source:

@@ -14,7 +14,6 @@ from fewset.data.images.importing import import_set
 from fewset.data.images.sources import open_source
 from fewset.data.images.store import SPLITS
 from tests.helpers.image_arrays import assert_holds_arrays, random_pixels
-from tests.helpers.python_2 import python_2_array
 from tests.helpers.real_files import real_file
 from tests.helpers.trees import (
     Tree,
@@ -48,28 +47,6 @@ def caches(top: str = "", **changes: Any) -> Tree:
     }
 
 
-def caches_of_python_2() -> Tree:
-    def text(value: str) -> bytes:
-        return b"S'%s'\n" % value.encode()
-
-    tree = {}
-    for split in SPLITS:
-        classes = b"".join(
-            text(name) + b"(" + b"".join(b"I%d\n" % number for number in numbers) + b"l"
-            for name, numbers in class_dict(split).items()
-        )
-        content = (
-            text("image_data")
-            + python_2_array(random_pixels(LABELS, split))
-            + text("class_dict")
-            + b"("
-            + classes
-            + b"d"
-        )
-        tree[f"mini-imagenet-cache-{split}.pkl"] = b"\x80\x02(" + content + b"d."
-    return tree
-
-
 def categories(names: bool = True, **changes: Any) -> Tree:
     tree = {}
     for split, part in CATEGORY_FILES.items():
@@ -90,17 +67,6 @@ def test_caches(tmp_path: Path, write: Write, top: str) -> None:
     got = import_set("miniimagenet", write(caches(top), tmp_path))
     assert got.images.shape[1] == 92
     assert got.manifest["source_size"] == {"smallest": 84, "median": 84}
-    assert_holds_arrays(got, LABELS, dict.fromkeys(SPLITS, NAMES))
-
-
-def test_caches_at_their_own_size_are_kept_to_the_pixel(tmp_path: Path) -> None:
-    got = import_set("miniimagenet", as_directory(caches(), tmp_path), size=84)
-    first = random_pixels(LABELS, "train")[class_dict("train")[NAMES[0]][0]]
-    np.testing.assert_array_equal(got.images[0], first)
-
-
-def test_caches_of_python_2(tmp_path: Path) -> None:
-    got = import_set("miniimagenet", as_directory(caches_of_python_2(), tmp_path), size=11)
     assert_holds_arrays(got, LABELS, dict.fromkeys(SPLITS, NAMES))
 
 

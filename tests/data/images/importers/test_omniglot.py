@@ -68,13 +68,6 @@ def test_each_character_makes_four_classes(tmp_path: Path, write: Write, top: st
         np.testing.assert_array_equal(got.images[row], np.asarray(upright.rotate(angle)))
 
 
-def test_ink_is_black_on_white(tmp_path: Path) -> None:
-    got = import_set("omniglot", as_directory(omniglot(), tmp_path))
-    assert got.images.max() == 255
-    assert np.median(got.images) == 255
-    assert got.images.min() < 30
-
-
 @pytest.mark.parametrize("missing", ["images_background", "images_evaluation"])
 def test_a_missing_half_is_named(tmp_path: Path, missing: str) -> None:
     tree = {file: data for file, data in omniglot().items() if not file.startswith(missing)}

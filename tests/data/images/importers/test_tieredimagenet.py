@@ -203,9 +203,3 @@ def test_a_listed_class_without_images_is_named(tmp_path: Path) -> None:
     }
     with pytest.raises(UserError, match=r"no images of 2 classes of .*: n07, n08"):
         import_set("tieredimagenet", as_directory(tree, tmp_path))
-
-
-@pytest.mark.parametrize("tree", [images("n01", "n02"), {"readme.txt": b"x"}])
-def test_another_layout(tmp_path: Path, tree: Tree) -> None:
-    with pytest.raises(UserError, match="layout of tieredImageNet"):
-        import_set("tieredimagenet", as_directory(tree, tmp_path))
