@@ -54,6 +54,7 @@ def test_classifier(tmp_path: Path, tiny: list[object]) -> None:
     assert page.read_text(encoding="utf-8") == measured_page(plan)
 
 
+@pytest.mark.slow  # trains FEAT twice
 def test_background(tmp_path: Path, tiny: list[object]) -> None:
     write_many_classes(tmp_path / "photos" / "train", 20, 11)
     write_many_classes(tmp_path / "photos" / "test", 7, 8)

@@ -2,8 +2,6 @@
 
 import tomllib
 
-import pytest
-
 from fewset.experiments.recipes import (
     find_recipe,
     read_recipe,
@@ -14,8 +12,7 @@ from fewset.experiments.recipes import (
 from tests.helpers.command_line import fail, succeed
 
 
-def test_all_recipes_are_listed_by_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
+def test_all_recipes_are_listed_by_directory() -> None:
     *lines, where = succeed("recipes").splitlines()
     assert where == f"in {recipes_directory()}"
     listed, directory = {}, ""

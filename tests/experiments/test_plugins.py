@@ -35,7 +35,7 @@ def test_a_plugin_is_executed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (
             "from fewset import register_head\nregister_head('matching')(int)",
             "line 2, cannot be loaded (UserError: the head name 'matching' is taken by "
-            "fewset.models.heads.matching.MatchingHead; choose another name)",
+            "fewset.models.heads.matching.MatchingHead; choose another)",
         ),
     ],
     ids=["raises", "takes a name"],
