@@ -121,7 +121,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         new, photos = copy(self), as_sequence(photos)
         if not is_photos(photos):
-            return self.partial_fit(photos, np.full(len(photos), label), groups=groups)
+            return self.partial_fit(photos, [label] * len(photos), groups=groups)
         with opened_photos(photos) as opened:
             support = new._embedded(opened, _checked([label] * len(opened)), groups, new._encoder())
         return self._become(new._learn(self.learned_.support.joined(support), self.learned_.encoder))

@@ -289,9 +289,9 @@ def test_labels_that_cannot_say_none_of_these(names: np.ndarray) -> None:
 @pytest.mark.parametrize("label", [None, float("nan"), 1.5, ["a", "b"]])
 def test_a_class_that_is_added_is_checked_as_any_other(label: Any) -> None:
     X, y = labelled_rows(1)  # noqa: N806
-    classifier = FewShotClassifier().fit(X, y)
-    with pytest.raises(ValueError, match=r"label|y "):
-        classifier.add(X[:2], label)
+    for names in (y, y.astype(str)):
+        with pytest.raises(ValueError, match=r"label|y "):
+            FewShotClassifier().fit(X, names).add(X[:2], label)
 
 
 def test_texts_are_labels_of_one_kind_whatever_array_holds_them() -> None:
