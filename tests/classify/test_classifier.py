@@ -348,16 +348,6 @@ def test_a_pattern_that_matches_no_photo_is_an_error(fitted: FewShotClassifier, 
             ask(tmp_path.glob("*.nothing"))
 
 
-def test_photos_that_are_only_asked_about_have_no_thumbnails(
-    fitted: FewShotClassifier, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr("fewset.classify.photos.rows._thumbnail")
-    fitted.predict(folder)
-    fitted.score(folder)
-    list(fitted.answers(folder))
-    fewset.embed(folder, TinyEncoder())
-
-
 @pytest.mark.parametrize("refit", ["fit", "partial_fit"])
 def test_a_failed_refit_changes_nothing(fitted: FewShotClassifier, folder: Path, refit: str) -> None:
     broken = folder / "broken.jpg"
