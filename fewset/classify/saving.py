@@ -113,6 +113,9 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         save_file(tensors, temporary, metadata={_ENTRY: json.dumps(described, sort_keys=True)})
 
 
+_KINDS = {"labels": "i", "thumbnail_ends": "i", "fingerprints": "u"}  # of numbers; the others are floats
+
+
 def is_classifier(path: Path) -> bool:
     """Whether the metadata of a file say that it is a classifier, whatever its name."""
     if not path.is_file():
@@ -130,12 +133,15 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
         raise UserError(f"there is no file {path}; make one: fewset fit PHOTOS -o {path.name}")
     try:
         description, tensors = _read(path)
-        background = _background(description, tensors)
+        return _learned(description, tensors, path), description.reject
     except Exception as error:  # whatever is wrong with the file
         reason = " ".join(str(error).split())
         raise UserError(
             f"{path} is not a usable classifier: {reason}; make it again: fewset fit PHOTOS -o {path.name}"
         ) from None
+
+
+def _learned(description: Description, tensors: dict[str, np.ndarray], path: Path) -> Learned:
     ends = pairwise([0, *tensors["thumbnail_ends"].tolist()])
     support = Support(
         np.array(description.classes),
@@ -151,8 +157,8 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
     )
     encoder = description.encoder
     encoder = encoder and replace(encoder, id=name_from_file(encoder.id, path.parent))
-    learned = Learned(support, description.head, linear, description.trust, encoder, background)
-    return learned, description.reject
+    background = _background(description, tensors)
+    return Learned(support, description.head, linear, description.trust, encoder, background)
 
 
 def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
@@ -177,8 +183,11 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
     shapes = {"features": (photos, dim), "weight": (dim, way), "bias": (way,)}
     shapes |= dict.fromkeys(("labels", "fingerprints", "thumbnail_ends"), (photos,))
     for name, shape in shapes.items():
-        if tensors[name].shape != shape:
-            raise UserError(f"{name} has shape {tensors[name].shape}, expected {shape}")
+        given = tensors[name].dtype.kind, tensors[name].shape
+        if given != (_KINDS.get(name, "f"), shape):
+            raise UserError(f"{name} has the kind and shape {given}, expected {_KINDS.get(name, 'f'), shape}")
+    if photos and not 0 <= tensors["labels"].min() <= tensors["labels"].max() < way:
+        raise UserError(f"its labels are not from 0 to {way - 1}")
     return description, tensors
 
 

@@ -62,8 +62,7 @@ def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
     with remedy("write it again"):
         preprocessing = _settings(path).preprocessing()
         with parsing(path):
-            session = open_session(path, device)
-    network = FileNetwork(session, path)
+            network = FileNetwork(open_session(path, device), path)
     dim = tried(network, preprocessing, device, path)
     digest = preprocessing.digest(parts_of(path))
     return NetworkEncoder(f"onnx:{recorded_path(path)}", dim, digest, preprocessing, network, device)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fewset.core.errors import UserError
-from fewset.core.names import plain_name
+from fewset.core.names import plain_name, shortened
+from fewset.core.parsing import flattened, plain
 from fewset.core.randomness import check_seed
 from fewset.models.backbones import BACKBONES, Takes, taken_by
 from fewset.models.maml import MamlConfig
@@ -16,6 +17,7 @@ from fewset.training.episodic import TrainConfig
 from fewset.training.pretrain import PretrainConfig
 
 Options = dict[str, Any]
+_MOST = 10**8  # of any whole number in a recipe but the seed
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,9 @@ class Recipe:
     def __post_init__(self) -> None:
         plain_name(self.name, "the recipe")
         check_seed(self.seed)
+        for key, value in flattened(plain(self)).items():
+            if isinstance(value, int) and key != "evaluate.seed" and key != "seed" and abs(value) > _MOST:
+                raise UserError(f"{key} is {shortened(str(value))}, expected at most {_MOST:,}")
         if (self.pretrain is None) == (self.train is None):
             raise UserError(f"recipe {self.name!r} must have either a [pretrain] or a [train] table")
         if self.pretrain is not None:

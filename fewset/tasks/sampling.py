@@ -138,8 +138,9 @@ class ClassIndex:
 
     def _remedy(self, way: int, shot: int, query: int) -> str:
         """Smaller sizes that would work."""
-        queries = [fewer for fewer in range(1, query) if (self.spare(shot, fewer) >= 0).all()]
-        shots = [fewer for fewer in range(1, shot) if (self.spare(fewer, query) >= 0).all()]
+        most = self.rows.shape[1] + 1
+        queries = [fewer for fewer in range(1, min(query, most)) if (self.spare(shot, fewer) >= 0).all()]
+        shots = [fewer for fewer in range(1, min(shot, most)) if (self.spare(fewer, query) >= 0).all()]
         fits = [f"lower the query to {queries[-1]}"] if queries else []
         fits += [f"lower the shot to {shots[-1]}"] if shots else []
         small = self.spare(shot, query) < 0

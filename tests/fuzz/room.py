@@ -40,7 +40,7 @@ class Room:
     @property
     def caches(self) -> Path:
         """Where libraries may keep caches of their own, beside the room."""
-        return self.root.with_name(f"{self.root.name}-caches")
+        return self.root.with_name("caches")
 
     @property
     def log(self) -> Path:

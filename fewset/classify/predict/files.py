@@ -70,14 +70,14 @@ class PartialAnswers:
     """
 
     def __init__(self, path: Path, run: str) -> None:
-        self.path, self.run = inside(path.parent, path.name), run
+        self.path, self._head = inside(path.parent, path.name), json.dumps(run).encode() + b"\n"
 
     def complete(self) -> bool:
         """Whether all photos are answered; an error for a file of another run."""
         if not self.path.exists():
             return False
         with open_file(self.path) as file:
-            if self._parsed(file.readline()) != self.run:
+            if file.readline() != self._head:
                 raise UserError(
                     f"{self.path} is from another classifier, other photos or other options; give the "
                     "command that began it, with --resume, or remove it to start over"
@@ -88,7 +88,7 @@ class PartialAnswers:
         """Keep the answers of whole chunks up to the first photo that has changed; their number."""
         if not self.path.exists():
             with replacing(self.path) as temporary:
-                temporary.write_text(json.dumps(self.run) + "\n")
+                temporary.write_bytes(self._head)
         offsets, same = [], 0
         for start, line in self._lines():
             offsets.append(start)
@@ -137,7 +137,7 @@ class PartialAnswers:
         try:
             found = parse_json(line.decode())
             json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")  # can be written again
-            if found is not None and not isinstance(found, str) and not _is_answer(found):
+            if found is not None and not _is_answer(found):
                 raise ValueError
         except ValueError:
             raise UserError(f"{self.path} is damaged; remove it to start over") from None
