@@ -30,7 +30,10 @@ autodoc_inherit_docstrings = False
 maximum_signature_line_length = 90
 # The inventories of other projects would come from the network, so only our own names are links; type
 # variables have no page, and neither have the scalars of a head, which come with it.
-nitpick_ignore_regex = [("py:.*", r"(?!fewset\.).*"), ("py:class", r".*\.(_\w+|Registered|Scalars)")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!fewset\.).*"),
+    ("py:class", r".*\.(_\w+|FeatureTransform|Registered|Scalars)"),
+]
 
 html_theme = "furo"
 html_title = f"fewset {release}"

@@ -94,7 +94,7 @@ class EvaluateConfig:
 class Card:
     """Facts for people before they run a recipe; they change nothing in the run."""
 
-    summary: str = ""
+    summary: str = ""  # a few words, for lists of recipes
     data: str = ""  # the command that imports it
     cost: str = ""  # the time on a machine
     expected: str = ""  # the expected figure and its source

@@ -94,7 +94,7 @@ def centred(
 
 
 def prepared(features: Float[np.ndarray, "m D"], power: float) -> Float[np.ndarray, "m D"]:
-    """As `fewset.classify.heads.signed_power`: sign(x) |x|^power at length 1, in double precision."""
+    """As `signed_power`, `sign(x) |x|^power` at length 1, in double precision."""
     exact = features.astype(np.float64)
     return unit_rows(np.sign(exact) * np.abs(exact) ** power)
 
