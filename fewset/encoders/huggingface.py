@@ -67,7 +67,7 @@ def read_preprocessing(path: Path) -> Preprocessing:
             resize if isinstance(resize, int) else (index(resize[0]), index(resize[1])),
             mean=mean or (0.0, 0.0, 0.0),
             std=std or (1.0, 1.0, 1.0),
-            resample=settings.get("resample", BILINEAR),
+            resample=index(settings.get("resample", BILINEAR)),
             scale=float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0,
         )
 
