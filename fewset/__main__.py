@@ -18,6 +18,13 @@ def main() -> None:
         from fewset.cli.app import main as run
 
         run()
+    except SystemExit as leaving:
+        if leaving.code in (0, None) and os.environ.get("WORLD_SIZE", "1") != "1":
+            # All is done. While Python ends, threads of torch.distributed sometimes abort the process.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        raise
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         sys.exit(130)
