@@ -94,6 +94,28 @@ def ways(runner: StudyRunner) -> StudyPlan:
     )
 
 
+def shots(_: StudyRunner) -> StudyPlan:
+    """Accuracy by the number of labelled images of a class, of models trained with 1 and with 5 of them."""
+    return StudyPlan(
+        "Tasks with other shots than in training",
+        tuple(
+            PlannedNumber(
+                method,
+                str(shot),
+                PlannedRun(method.lower(), trained),
+                panel=f"trained {trained}-shot",
+                tasks={"shot": shot},
+            )
+            for trained in _SHOTS.values()
+            for method in ("ProtoNet", "FEAT")
+            for shot in (1, 2, 3, 5, 10, 20)
+        ),
+        corner="method",
+        columns_title="shots",
+        style="lines",
+    )
+
+
 def transductive(runner: StudyRunner) -> StudyPlan:
     """Queries classified one by one, and together."""
 
@@ -405,4 +427,4 @@ def _named(*studies: Callable[[StudyRunner], StudyPlan]) -> dict[str, Callable[[
 
 
 ABLATIONS = _named(adaptation, averaging, heads, layers, contrastive, similarity, context)
-STUDIES = _named(benchmark, ways, transductive, generalised, cross_domain, low_shot) | ABLATIONS
+STUDIES = _named(benchmark, ways, shots, transductive, generalised, cross_domain, low_shot) | ABLATIONS

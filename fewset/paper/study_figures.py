@@ -200,6 +200,8 @@ def _lines(axes: Axes, study: Study, panel: str, ours: bool) -> dict[str, Any]:
     places = np.array(
         [int(column) if numeric else place for place, column in enumerate(study.columns)], float
     )
+    if numeric and places[-1] >= 10 * places[0]:
+        places = np.log(places)
     axes.set_xticks(places, study.columns)
     axes.set_xlabel(study.columns_title)
     axes.grid(axis="y")
@@ -220,9 +222,9 @@ def _lines(axes: Axes, study: Study, panel: str, ours: bool) -> dict[str, Any]:
                 markersize=4,
                 capsize=2,
             )
-    ways = {str(number.result.way) for number in study.numbers if number.panel == panel}
-    chance = [(int(column), 100 / int(column)) for column in study.columns if column in ways]
-    if ours and chance:  # the columns are numbers of ways
+    if ours and study.columns_title == "ways":
+        ways = {str(number.result.way) for number in study.numbers if number.panel == panel}
+        chance = [(int(column), 100 / int(column)) for column in study.columns if column in ways]
         guess = axes.plot(*zip(*chance, strict=True), color=FAINT, linewidth=1, linestyle=(0, (1, 2)))
         handles["chance"] = guess[0]
     return handles

@@ -108,8 +108,9 @@ def test_lines_go_through_the_numbers_with_the_chance_below() -> None:
         np.testing.assert_allclose(axes.lines[-1].get_xydata(), [[5, 20], [10, 10], [20, 5]])
         assert axes.get_xlabel() == "ways"
     assert legend_of(figure) == ["ProtoNet", "FEAT", "chance"]
-    other = lines_figure(make_study(style="lines", columns=("1", "2")))
+    other = lines_figure(make_study(style="lines", columns=("1", "5", "20"), columns_title="shots"))
     assert "chance" not in legend_of(other), "its columns are not numbers of ways"
+    np.testing.assert_allclose(other.axes[0].get_xticks(), np.log([1, 5, 20]))
 
 
 def test_lines_of_the_paper_have_axes_of_their_own() -> None:
