@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
+from fewset.evaluation.embedding import evaluating
 from fewset.models.model import FewShotModel
 from fewset.models.task_model import device_of
 
@@ -31,6 +32,19 @@ def embed_rows(model: FewShotModel, features: Float[Tensor, "items D"]) -> Float
     """Rows of a table, after all that the model does to a row by itself."""
     embedded: Tensor = model.feature_transform(model.backbone(features))
     return embedded
+
+
+def embed_table(
+    model: FewShotModel, table: FeatureTable, rows: Int[np.ndarray, " items"]
+) -> Float[Tensor, "items D"]:
+    """The embeddings of some rows of a table."""
+    check_table(model, table)
+    with evaluating(model) as evaluated:
+        parts = [
+            embed_rows(evaluated, torch.from_numpy(features).to(device_of(model)))
+            for _, features in table.chunks(rows)
+        ]
+    return torch.cat(parts)
 
 
 def fit_centre(model: FewShotModel, table: FeatureTable) -> None:

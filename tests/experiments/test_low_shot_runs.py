@@ -16,8 +16,10 @@ from fewset.data.images.store import ImageSet
 from fewset.encoders import register_encoder
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.protocols.low_shot import PRIORS
+from fewset.evaluation.scoring import evaluate
 from fewset.experiments.weights import load
 from fewset.report.loading import load_result
+from fewset.tasks.spec import TaskSpec
 from tests.helpers.command_line import fail, options, succeed
 from tests.helpers.feature_files import save_hdf5, save_npz
 from tests.helpers.features import DIM, ROWS, SEEN, UNSEEN
@@ -98,6 +100,24 @@ def test_from_a_file_to_a_result(tmp_path: Path, suffix: str, method: str) -> No
     assert set(load_result(file).scores) == set(NAMES)  # by the report
 
 
+def test_tasks_of_the_unseen_classes_are_drawn_from_a_table(birds: FeatureTable, tmp_path: Path) -> None:
+    """5-way tasks of rows, as those of images: the same as from the arrays in Python."""
+    run = train(tmp_path / "run", "feat")
+    words = ("--setting", "standard", "--way", 3, "--shot", 2, "--query", 4, "--tasks", 40, "--json")
+    for split, classes in (("val", ["validation"]), ("test", ["test"]), ("all", None)):
+        found = json.loads(succeed("eval", run, *words, "--split", split))
+        assert (found["setting"], found["split"], found["data"]) == ("standard", split, "birds")
+        unseen = [birds.classes("unseen", setup) for setup in classes or ()]
+        chosen = np.concatenate(unseen) if unseen else np.arange(len(birds.class_names))
+        rows = np.flatnonzero(np.isin(birds.labels, chosen))
+        spec = TaskSpec(way=3, shot=2, query=4, tasks=40, seed=4)
+        score = evaluate(load(run), torch.from_numpy(birds.read(rows)), birds.labels[rows], spec)
+        assert found["mean"] == pytest.approx(score.mean, abs=1e-6)
+        assert {"alone", "foreign"} <= set(found["scores"])
+    together = json.loads(succeed("eval", run, *words[2:], "--setting", "transductive"))
+    assert together["variant"] == "dagger"
+
+
 def test_the_size_of_the_features_is_that_of_the_table(birds: FeatureTable, tmp_path: Path) -> None:
     run = train(tmp_path / "run", "simpleshot")
     assert f"dim = {DIM}\n" in (run / "recipe.toml").read_text()
@@ -129,8 +149,10 @@ def test_user_errors_of_eval_name_the_mistake(tmp_path: Path) -> None:
     run = train(tmp_path / "run", "protonet")
     for words, message in [
         (["--way", "5"], "leave out --way"),
-        (["--setting", "standard"], "take --setting low-shot"),
-        (["--setting", "transductive"], "the setting transductive takes images"),
+        (["--setting", "generalised"], "the setting generalised takes images"),
+        (["--setting", "standard", "--way", "30"], "30"),
+        (["--setting", "standard", "--domain", "photo"], "has no domains"),
+        (["--setting", "standard", "--way", "3", "--related", "5"], "which classes are near"),
         (["--prior", "2"], "prior is 2.0, expected a probability"),
         (["--shot", "99"], "lower the shot"),
         (["--data", "strokes"], "'strokes' is an image set"),

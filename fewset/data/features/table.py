@@ -29,6 +29,7 @@ from fewset.data.manifest import Layout, ManifestFields, SealedFile
 from fewset.io.arrays import check_numbers, read_array, read_header
 from fewset.io.files import replacing_directory
 from fewset.io.reading import open_file
+from fewset.tasks.items import Items
 
 ROLES = ("train", "test")
 """Training rows, from which the shots are drawn, and queries."""
@@ -110,6 +111,28 @@ class FeatureTable:
         if not chosen.any():
             raise UserError(f"the table {self.name!r} has no {split} classes{of_setup}")
         return np.flatnonzero(chosen)
+
+    def select(self, split: str, domain: str | None = None) -> Items:
+        """The rows of the seen classes ("train"), of the unseen ones ("test"), or of "all" classes.
+
+        Where the unseen classes have setups, those of the validation setup are "val", the others "test".
+        """
+        refuse_unknown(f"split of {self.name!r}:", split, ("train", "val", "test", "all"))
+        if domain is not None:
+            raise UserError(f"the table {self.name!r} has no domains; leave --domain out")
+        validation = self.unseen & (self.setups == SETUPS.index("validation"))
+        chosen = {
+            "train": ~self.unseen,
+            "val": validation,
+            "test": self.unseen & ~validation,
+            "all": np.ones_like(self.unseen),
+        }[split]
+        rows = np.flatnonzero(chosen[self.labels])
+        if not len(rows):
+            raise UserError(
+                f"the table {self.name!r} has no rows for the split {split!r}; take another split"
+            )
+        return Items(rows, self.labels[rows], self.class_names)
 
     def rows(self, classes: Int[np.ndarray, " chosen"], role: Role) -> Int64[np.ndarray, " selected"]:
         """The rows of these classes in a role, in the order of the file."""

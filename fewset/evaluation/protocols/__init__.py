@@ -19,6 +19,7 @@ from fewset.core.errors import UserError
 from fewset.core.registry import Registered, Registry
 from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
+from fewset.evaluation.class_means import embed_table
 from fewset.evaluation.embedding import embed_images
 from fewset.evaluation.scoring import check_finite_rows
 from fewset.models.backbones import Takes
@@ -35,7 +36,7 @@ class Job:
 
     model: TaskModel
     data: ImageSet | FeatureTable
-    """A `FeatureTable` for protocols that take features."""
+    """A `FeatureTable` for models that take features."""
     split: str
     domain: str | None
     spec: TaskSpec
@@ -65,12 +66,15 @@ class Job:
 
     def items(self, split: str | None = None) -> Items:
         """The items of a split, from which the job's tasks can be drawn."""
-        items = self.images.select(split or self.split, self.domain)
+        items = self.data.select(split or self.split, self.domain)
         return items.drawable(self.spec, self.skip_small_classes)
 
     def embed(self, items: Items) -> Shaped[Tensor, "items *places D"]:
-        """The embeddings of items of the image set, all of them finite."""
-        features = embed_images(self.model, self.images.images, items.rows, title="embedding")
+        """The embeddings of items of the image set or table, all of them finite."""
+        if isinstance(self.data, FeatureTable):
+            features = embed_table(self.embedding_model, self.data, items.rows)
+        else:
+            features = embed_images(self.model, self.data.images, items.rows, title="embedding")
         check_finite_rows(features)
         return features
 
@@ -99,7 +103,8 @@ class Outcome:
 class Protocol(ABC):
     """A way to score a model: `evaluate`, and whatever differs from these defaults."""
 
-    takes: ClassVar[Takes] = "images"
+    takes: ClassVar[Takes | None] = None
+    """What the models take that it scores; None: images or features."""
     needs_embeddings: ClassVar[bool] = False
     default_for: ClassVar[Takes | None] = None
     fixed: ClassVar[Mapping[str, str]] = {}
@@ -166,7 +171,7 @@ def default_protocol(takes: str) -> str:
 def prepare(protocol: Protocol, name: str, job: Job) -> Any:
     """The items for the protocol's `evaluate`; raises if the job does not fit the protocol."""
     can = job.model.capabilities
-    if can.takes != protocol.takes:
+    if protocol.takes not in (None, can.takes):
         raise UserError(
             f"the setting {name} takes {protocol.takes}, but this run is on {can.takes}; take --setting "
             f"{default_protocol(can.takes)}, or a run on a table of features (`fewset embed` makes one)"

@@ -26,6 +26,7 @@ class CrossDomain(Protocol):
     support_domain: str | None = option(None, "Where the labelled items are from.")
     query_domain: str | None = option(None, "Where the queries are from.")
 
+    takes: ClassVar = "images"
     fixed: ClassVar = {"domain": "cross-domain has two domains: give --support-domain and --query-domain"}
 
     @property

@@ -53,6 +53,7 @@ class GeneralisedProtocol(Protocol):
     objective: str = option("harmonic", "What the constant maximises: harmonic or combined.")
     validation_tasks: int = option(600, "Tasks that the constant is chosen on.")
 
+    takes: ClassVar = "images"
     needs_embeddings: ClassVar = True
 
     def prepare(self, job: Job) -> tuple[Items, Items]:

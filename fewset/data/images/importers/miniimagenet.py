@@ -30,7 +30,7 @@ def entries(source: Source) -> list[Entry]:
     root = source.folder_of(*_TABLES)
     if root is not None:
         return read_tables(source, root / "split", [root / "images"])
-    for files, read in ((_CACHES, _read_cache), (_CATEGORIES, _read_categories)):
+    for files, read in ((_CACHES, _read_cache), (_CATEGORIES, read_arrays)):
         root = source.folder_of(*files)
         if root is not None:
             return [
@@ -55,7 +55,8 @@ def _read_cache(source: Source, file: str, split: str) -> list[Entry]:
         return _entries(file, split, content["image_data"], names)
 
 
-def _read_categories(source: Source, file: str, split: str) -> list[Entry]:
+def read_arrays(source: Source, file: str, split: str) -> list[Entry]:
+    """The images of a pickle file with `data` and `labels`, and perhaps the names of the labels."""
     with source.unpickled(file) as content:
         name_of = {label: str(name) for name, label in content.get("catname2label", {}).items()}
         names = [
