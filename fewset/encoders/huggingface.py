@@ -35,11 +35,11 @@ def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
     """The encoder in a directory with `config.json`, `preprocessor_config.json` and `model*.safetensors`."""
     path = user_path(directory)
     with remedy("download the model again, or take another"):
-        weights = _weights(path)
+        weights = weights_in(path)
         preprocessing = read_preprocessing(path)
-        model, has_pooler = _load(path)
+        model, has_pooler = load_model(path)
     model.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
-    network = _network(model, has_pooler)
+    network = network_of(model, has_pooler)
     dim = tried(network, preprocessing, device, path)
     digest = preprocessing.digest([path / _CONFIG, *weights])
     return NetworkEncoder(f"hf:{recorded_path(path)}", dim, digest, preprocessing, network, device)
@@ -110,7 +110,7 @@ def _settings(path: Path) -> tuple[Path, dict[str, Any]]:
         return file, dict(settings if file == alone else settings["image_processor"])
 
 
-def _weights(path: Path) -> list[Path]:
+def weights_in(path: Path) -> list[Path]:
     if not path.is_dir():
         download = f"`hf download {path} --local-dir DIR`"
         raise UserError(
@@ -146,7 +146,7 @@ def _check_config(file: Path, settings: Any) -> None:
             _check_config(file, inner)
 
 
-def _load(path: Path) -> tuple[Any, bool]:
+def load_model(path: Path) -> tuple[Any, bool]:
     """The model, and whether its pooler has weights: classifiers are saved without them."""
     transformers = import_extra("transformers", "hf")
     if (path / _CONFIG).exists():
@@ -167,7 +167,7 @@ def _load(path: Path) -> tuple[Any, bool]:
     return model, not pooler
 
 
-def _network(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
+def network_of(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
     """Images to rows: the pooled output, or the class token of a model that pools nothing."""
     run = getattr(model, "get_image_features", model)  # of models for images and text
 

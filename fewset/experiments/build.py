@@ -13,6 +13,7 @@ from fewset.core.parsing import parse_value
 from fewset.core.randomness import Stream, mix
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet, available_sets, open_set
+from fewset.encoders.trainable import PREFIX, HuggingFaceBackbone
 from fewset.experiments.config import ModelConfig, Options, Recipe
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES, taken_by
@@ -58,7 +59,12 @@ def build_model(config: ModelConfig, seed: int = 0) -> TaskModel:
 
 
 def _built(config: ModelConfig) -> TaskModel:
-    backbone = _build("backbone", BACKBONES, config.backbone, config.backbone_options)
+    if config.backbone.startswith(PREFIX):
+        kinds: Mapping[str, Callable[..., nn.Module]] = {config.backbone: HuggingFaceBackbone}
+        given = {"directory": config.backbone.removeprefix(PREFIX)}
+    else:
+        kinds, given = BACKBONES, {}
+    backbone = _build("backbone", kinds, config.backbone, config.backbone_options, **given)
     _check_backbone(backbone)
     if config.maml is not None:
         return MamlModel(backbone, config.maml, config.transductive)

@@ -9,6 +9,7 @@ from fewset.core.errors import UserError
 from fewset.core.names import plain_name, shortened
 from fewset.core.parsing import flattened, plain
 from fewset.core.randomness import check_seed
+from fewset.encoders.trainable import PREFIX
 from fewset.models.backbones import BACKBONES, Takes, taken_by
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average
@@ -46,7 +47,7 @@ class DataConfig:
 class ModelConfig:
     """The parts of the model by name, each with its options: the keyword arguments of its class."""
 
-    backbone: str = "conv4"  # embeds the images
+    backbone: str = "conv4"  # embeds the images; hf:DIRECTORY is a model of transformers
     backbone_options: Options = field(default_factory=dict)  # of the backbone
     feature_transform: tuple[str, ...] | None = None  # of each embedding first: power, l2, centre
     adapter: str = "identity"  # the set-to-set function
@@ -65,7 +66,7 @@ class ModelConfig:
     @property
     def takes(self) -> Takes:
         """The kind of the model's data: images, or rows of a table of features."""
-        return taken_by(BACKBONES[self.backbone])
+        return "images" if self.backbone.startswith(PREFIX) else taken_by(BACKBONES[self.backbone])
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -45,7 +46,7 @@ def _pairs(backbone: nn.Module, images: Float[Tensor, "B 3 H W"]) -> list[tuple[
     outputs: list[tuple[Tensor, str]] = []
     pairs: list[tuple[str, str]] = []
 
-    def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if isinstance(module, nn.Conv2d):
             outputs.append((output, names[module]))
         elif isinstance(module, nn.BatchNorm2d) and module.track_running_stats:
