@@ -23,8 +23,9 @@ _LOCK = ".lock"
 RunState = Literal["new", "unfinished", "finished"]
 
 _WRITTEN = (
-    RESULT, METRICS, LOG, ENVIRONMENT, WEIGHTS, f"{WEIGHTS}.sha256", "examples.npz", "per_task*.npy",
-    f"{CHECKPOINT}", f"{CHECKPOINT}.sha256", f"{RESULTS}/*-seed*.json", f"{RESULTS}/*-seed*.np[yz]",
+    RESULT, "README.md", METRICS, LOG, ENVIRONMENT, WEIGHTS, f"{WEIGHTS}.sha256", "examples.npz",
+    "per_task*.npy", f"{CHECKPOINT}", f"{CHECKPOINT}.sha256", f"{RESULTS}/*-seed*.json",
+    f"{RESULTS}/*-seed*.np[yz]",
 )  # fmt: skip
 """Patterns of all files that a run and its evaluations write, but for its recipe and those of trackers."""
 

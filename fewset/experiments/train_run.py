@@ -16,6 +16,7 @@ from fewset.data.features.table import FeatureTable
 from fewset.data.images.store import ImageSet
 from fewset.evaluation.embedding import embed_images
 from fewset.experiments.build import build_model, open_data, with_dim
+from fewset.experiments.card import CARD, run_card
 from fewset.experiments.config import Recipe
 from fewset.experiments.recipes import read_recipe, recipe_text, recorded_recipe
 from fewset.experiments.result import Result, read_result
@@ -24,6 +25,7 @@ from fewset.experiments.score_run import check_evaluation, evaluate_run
 from fewset.experiments.starting_weights import changes_since, check_held_out, find_init, made_of
 from fewset.experiments.trackers import Tracking
 from fewset.experiments.weights import initialise, load, save_weights
+from fewset.io.files import write_text
 from fewset.io.paths import inside, recorded_path
 from fewset.models.model import FewShotModel, embedding_model
 from fewset.models.task_model import TaskModel
@@ -121,6 +123,7 @@ def _train(
         size = data.size if isinstance(data, ImageSet) else None
         distributed.on_main_process(lambda: save_weights(stage.model, recipe.model, out / WEIGHTS, size))
         result = evaluate_run(out, device=device)[0]
+        distributed.on_main_process(lambda: write_text(out / CARD, run_card(recipe, result)))
         tracking.finish(result)
     return result
 

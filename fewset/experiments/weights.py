@@ -23,6 +23,7 @@ from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.run_directory import RECIPE, WEIGHTS
 from fewset.io.files import check_digest, digest_path, replacing_directory, replacing_with_digest
+from fewset.io.hub import download, is_on_hub
 from fewset.io.locks import in_turn
 from fewset.io.paths import packaged_directory, user_path
 from fewset.io.reading import parse_json, regular_file
@@ -53,8 +54,8 @@ def load(source: str | Path) -> TaskModel:
     No code in a file is run. A model with a custom part needs that part registered first.
 
     Args:
-        source: A run directory, a weights file, or where there is no such path, the name of a released
-            model, one of `list_models`.
+        source: A run directory, a weights file, `hub:OWNER/NAME`, or where there is no such path, the name
+            of a released model, one of `list_models`.
 
     Returns:
         The model, in evaluation mode, on the CPU.
@@ -198,7 +199,9 @@ def released_models() -> dict[str, Path]:
 
 
 def find_model(source: str | Path) -> Path:
-    """A run directory or a weights file by its path, else a released model by its name."""
+    """A run directory or a weights file by its path or on the Hub, else a released model by its name."""
+    if is_on_hub(source):
+        return download(str(source), [*_FILES, f"{WEIGHTS}.sha256"])
     path = user_path(source)
     if path.exists():
         return path
@@ -212,7 +215,7 @@ def run_of(source: Path, runs: Path) -> Path:
     model = find_model(source)
     if model == user_path(source):
         return model
-    run = runs / model.name
+    run = runs / (source.name.partition("@")[0] if is_on_hub(source) else model.name)
     distributed.on_main_process(lambda: copy_model(model, run))
     return run
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, set_path
@@ -178,3 +179,19 @@ def test_a_run_is_resumed_from_another_directory(runs: Path, monkeypatch: pytest
     other_words = replace(train, train=replace(train.train, init="../../pre"))
     again = execute(other_words, "train", runs / "new", resume=True)
     assert again.weights_digest == first.weights_digest
+
+
+def test_the_card_of_a_run_has_what_the_hub_reads(runs: Path) -> None:
+    execute(recipe(TRAIN), "train", runs / "feat")
+    card = ModelCard.load(runs / "feat" / "README.md")
+    (found,), result = card.data.eval_results, read_result(runs / "feat" / "result.json")
+    assert (card.data.library_name, found.dataset_name) == ("fewset", "tiny")
+    assert found.metric_value == round(100 * result.mean, 2)
+    assert f"{100 * result.mean:.2f} ± {100 * result.ci95:.2f} %" in card.text
+    assert not card.data.to_dict().keys() - {
+        "library_name",
+        "pipeline_tag",
+        "tags",
+        "datasets",
+        "model-index",
+    }
