@@ -10,11 +10,10 @@ from benchmarks.classifier.accuracy import drawn_tasks
 from benchmarks.classifier.embedded import EmbeddedSet
 from fewset.classify.model import Learned, learn
 from fewset.classify.photos.support import group_names, support_of_rows
+from fewset.classify.scoring import expected_calibration_error
 from fewset.classify.trust.rejection import SHARE
 from fewset.tasks.scores import Score
 from fewset.tasks.spec import TaskSpec
-
-BINS = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +60,6 @@ def trust_figures(head: str, items: EmbeddedSet, spec: TaskSpec) -> TrustFigures
         turned_away=Score.of(turned_away),
         strangers_found=Score.of(strangers_found),
     )
-
-
-def expected_calibration_error(
-    sure: Float[np.ndarray, " m"], right: Bool[np.ndarray, " m"], bins: int = BINS
-) -> float:
-    """How far the probabilities of answers are from the shares that are right, on average over the answers.
-
-    Answers are put into bins of equal width by their probabilities; within a bin the means are compared.
-    """
-    places = np.minimum((sure * bins).astype(np.int64), bins - 1)
-    gaps = np.bincount(places, weights=sure - right, minlength=bins)
-    return float(np.abs(gaps).sum() / len(sure))
 
 
 def area_under_curve(known: Float[np.ndarray, " k"], strangers: Float[np.ndarray, " s"]) -> float:

@@ -19,12 +19,13 @@ from fewset.classify.background.head import Background
 from fewset.classify.embedding import chosen_encoder, encoder_of, name_in_file, readable_features
 from fewset.classify.labels import plain_label, rejected_label
 from fewset.classify.model import EncoderStamp, Learned, learn, warn_if_not_advised
+from fewset.classify.photos.labelled import opened_classes
 from fewset.classify.photos.rows import PhotoRow, photo_rows
-from fewset.classify.photos.sources import Photo, as_sequence, is_photos, opened_classes, opened_photos
+from fewset.classify.photos.sources import Photo, as_sequence, is_photos, opened_photos
 from fewset.classify.photos.support import Support, group_names, support_of_photos, support_of_rows
 from fewset.classify.predict.answers import Answer, Predictor, top_classes
 from fewset.classify.trust.rejection import rejected_share
-from fewset.core.errors import UserError
+from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.progress import progress
 from fewset.encoders import Encoder
 from fewset.io.files import check_output
@@ -52,6 +53,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             of these" (-1 where labels are numbers), with a false-rejection rate of about 5 %; a number
             between 0 and 1 is another rate.
         device: Where the encoder computes: "auto", "cpu", "cuda", "cuda:1".
+        classes_from: Which folder is the class of `birds/owl/1.jpg`: "folder" (owl), "top" (birds) or "path"
+            (birds/owl). None: the innermost, and an error where that may not be meant.
 
     Example:
         >>> from PIL import Image
@@ -73,12 +76,14 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         background: Any = None,
         reject: str | float | None = None,
         device: str = "auto",
+        classes_from: str | None = None,
     ) -> None:
         self.encoder = encoder
         self.head = head
         self.background = background
         self.reject = reject
         self.device = device
+        self.classes_from = classes_from
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> "FewShotClassifier":  # noqa: N803
         """Learn from labelled photos: a folder with a folder a class, or photos (or rows) and labels.
@@ -101,7 +106,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> "FewShotClassifier":
         """Learn from more labelled photos; the earlier ones are not embedded again.
 
-        New labels are new classes; where `classes` is given, labels must be among them.
+        New labels are new classes; where `classes` is given, labels must be among them. A photo that is there
+        already, with the same label, is not added again.
         """
         fitted = hasattr(self, "learned_")
         rejected_share(self.reject)
@@ -114,7 +120,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"the label {plain_label(unknown[0])!r} is not among the given classes; add it to them, or "
                 "correct it"
             )
-        return self._become(new._learn(self.learned_.support.joined(support) if fitted else support, stamp))
+        return self._become(new._learn(self._joined(support) if fitted else support, stamp))
 
     def add(self, photos: Any, label: Any, groups: Any = None) -> "FewShotClassifier":
         """Learn from more photos (or rows) of one class, which may be new; `groups` as in `partial_fit`."""
@@ -124,7 +130,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.partial_fit(photos, [label] * len(photos), groups=groups)
         with opened_photos(photos) as opened:
             support = new._embedded(opened, _checked([label] * len(opened)), groups, new._encoder())
-        return self._become(new._learn(self.learned_.support.joined(support), self.learned_.encoder))
+        return self._become(new._learn(self._joined(support), self.learned_.encoder))
 
     def remove_class(self, label: Any) -> "FewShotClassifier":
         """Remove a class with its photos."""
@@ -133,6 +139,17 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if label not in support.classes:
             raise UserError(f"there is no class {label!r} here")
         return self._keep(support.classes[support.labels] != label)
+
+    def rename_class(self, old: Any, new: Any, merge: bool = False) -> "FewShotClassifier":
+        """Give a class another label; with `merge`, that of another class, which gets its photos."""
+        check_is_fitted(self)
+        support = self.learned_.support
+        refuse_unknown("class", old, support.classes)
+        if new in support.classes and new != old and not merge:
+            raise UserError(
+                f"there is a class {new!r} already; choose another label, or merge the two (merge)"
+            )
+        return self._learn(support.renamed(old, new), self.learned_.encoder)
 
     def remove_photo(self, photo: int | str) -> "FewShotClassifier":
         """Remove one labelled photo, by its index or its name."""
@@ -185,7 +202,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The accuracy; a folder with a folder a class needs no labels."""
         if y is None and isinstance(X, str | PathLike):
             check_is_fitted(self)
-            with opened_classes(X) as (photos, y):
+            with opened_classes(X, self.classes_from) as (photos, y):
                 X = readable_features(photo_rows(photos, self._encoder()))  # noqa: N806
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
@@ -244,6 +261,15 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _keep(self, chosen: Bool[np.ndarray, " n"]) -> "FewShotClassifier":
         return self._learn(self.learned_.support.take(chosen), self.learned_.encoder)
 
+    def _joined(self, support: Support) -> Support:
+        """The labelled photos and those of these that are not among them."""
+        unknown = support.unknown_to(self.learned_.support)
+        if not unknown.all():
+            warnings.warn(
+                f"photos that are there already, with the same label: {(~unknown).sum()}", stacklevel=4
+            )
+        return self.learned_.support.joined(support.take(unknown))
+
     def _encoder(self) -> Encoder:
         encoder = chosen_encoder(self.encoder, self.device)
         if hasattr(self, "learned_"):
@@ -270,7 +296,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _labelled_photos(self, X: Any, y: Any, groups: Any, encoder: Encoder) -> Support:  # noqa: N803
         if y is None and isinstance(X, str | PathLike):
-            with opened_classes(X) as (photos, names):
+            with opened_classes(X, self.classes_from) as (photos, names):
                 return self._embedded(photos, names, groups, encoder)
         if y is None:
             raise UserError(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fewset.core.errors import UserError
-from fewset.core.names import LONGEST, plain_name
+from fewset.core.names import LONGEST, plain_name, printable
 
 NONE_OF_THESE = "none of these"
 
@@ -39,7 +39,7 @@ def plain_label(label: Any) -> Any:
 def check_class_names(classes: np.ndarray) -> None:
     """Raise an error for a name that cannot be shown on one line, or that means something else."""
     for label in (label for label in classes.tolist() if isinstance(label, str)):
-        if not label.strip() or len(label) > LONGEST or not label.isprintable():
+        if not label.strip() or len(label) > LONGEST or not printable(label):
             raise UserError(
                 f"a class is called {label[:LONGEST]!r}, expected 1 to {LONGEST} printable characters; "
                 "rename it"

@@ -1,33 +1,37 @@
 """Classifiers from a few photos a class: fit, predict, info, export and serve."""
 
-import warnings
+from collections.abc import Iterator
 from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fewset.cli.classifiers import (
+    ClassesFromOption,
+    ClassifierArgument,
+    EncoderOption,
+    card_of,
+    in_order,
+    left_out_later,
+    print_learned,
+    print_some,
+)
 from fewset.cli.options import DeviceOption, PluginOption, start
-from fewset.cli.output import console, echo, make_table, print_warning, resumable
+from fewset.cli.output import STDOUT, console, echo, make_table, print_lines, print_warning, resumable
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.io.files import check_apart, check_output, file_digest, write_text
 
 if TYPE_CHECKING:
-    from fewset.classify.model import Learned
     from fewset.classify.predict.answers import Predictor, Row
     from fewset.classify.predict.run import Outputs, Summary
     from fewset.encoders import Encoder
 
 PANEL = "Classify"
 commands = typer.Typer()
-_LISTED = 10
 _PRINTED = 0.005  # classes of a smaller probability are not printed
-
-ClassifierArgument = Annotated[
-    Path, typer.Argument(metavar="CLASSIFIER", help="A file that `fewset fit` wrote.")
-]
 
 
 @commands.command()
@@ -36,7 +40,8 @@ def fit(
         Path,
         typer.Argument(
             help="A folder with a folder of photos for each class, a zip file of that, or a CSV file with "
-            "the columns path and label, and group for photos that belong together."
+            "the columns path and label; group for photos that belong together; x, y, width, height for a "
+            "part of a photo."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as my.fewset.")],
@@ -51,6 +56,7 @@ def fit(
             "kept, with the set or without it, where it is ahead."
         ),
     ] = None,
+    classes_from: ClassesFromOption = None,
     card: Annotated[Path | None, typer.Option(help="The model card, in Markdown; default: OUT.md.")] = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
@@ -64,24 +70,29 @@ def fit(
     from fewset.classify.classifier import FewShotClassifier
     from fewset.classify.embedding import chosen_encoder, files_of
     from fewset.classify.photos.sources import check_no_photo, read_files
+    from fewset.classify.saving import is_classifier
     from fewset.compute import distributed
 
-    card = card or out.with_name(f"{out.name}.md")
+    if is_classifier(photos):
+        raise UserError(
+            f"{photos} is a classifier; to add photos to it you want `fewset add {photos} PHOTOS`"
+        )
+    card = card or card_of(out)
     check_apart({"-o": out, "--card": card})
     folders = [photos] if background is None else [photos, background]
     for path in (out, card):
         check_output(path, chain(read_files(folders), files_of(encoder), plugin or ()))
         check_no_photo(path)
     chosen_encoder(encoder, device)  # a wrong name is an error before the photos are read
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* was left out: ")  # printed below
-        classifier = FewShotClassifier(encoder, head, background=background, device=device).fit(photos)
+    options: Any = {"background": background, "device": device, "classes_from": classes_from}
+    with left_out_later():
+        classifier = FewShotClassifier(encoder, head, **options).fit(photos)
     learned = classifier.learned_
     if distributed.is_main_process():
         classifier.save(out)
         write_text(card, model_card(learned, out.stem))
-    _print_learned(learned)
-    _print_some("photos left out", [f"{name}: {problem}" for name, problem in classifier.skipped_])
+    print_learned(learned)
+    print_some("photos left out", [f"{name}: {problem}" for name, problem in classifier.skipped_])
     echo(f"classifier: {out}; use it with `fewset predict {out} PHOTOS`")
     echo(f"card: {card}")
 
@@ -90,7 +101,11 @@ def fit(
 def predict(
     classifier: ClassifierArgument,
     paths: Annotated[
-        list[Path], typer.Argument(help="Folders, zip files, photos, or CSV files with a column path.")
+        list[Path],
+        typer.Argument(
+            help="Folders, zip files, photos, or CSV files with a column path, and x, y, width, height for "
+            "parts of photos; films with --every."
+        ),
     ],
     top: Annotated[int, typer.Option(min=1, help="How many of the likeliest classes are printed.")] = 3,
     reject: Annotated[
@@ -101,8 +116,14 @@ def predict(
         bool,
         typer.Option("--together", help="The photos help to classify each other; for 1 to 4 shots a class."),
     ] = False,
-    csv: Annotated[Path | None, typer.Option(help="Write the answers as CSV.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the answers as JSON, a line a photo.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the answers as CSV; - is standard output.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the answers as JSON, a line a photo; - is standard output.")
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="SECONDS", help="Classify a frame of films every so many seconds."),
+    ] = None,
     move_to: Annotated[
         Path | None, typer.Option(help="Move the photos into DIR/CLASS.", metavar="DIR")
     ] = None,
@@ -110,7 +131,7 @@ def predict(
         Path | None, typer.Option(help="Link to the photos in DIR/CLASS.", metavar="DIR")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
-    encoder: Annotated[str | None, typer.Option(help="Where the encoder is now, if it was moved.")] = None,
+    encoder: EncoderOption = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -130,18 +151,24 @@ def predict(
     pick_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:
         raise UserError("photos are either moved or linked; give --move-to or --link-to, not both")
+    classifier, paths = in_order(classifier, paths)
     predictor, used = _predictor(classifier, encoder, device, top, reject, together)
+    if STDOUT in (csv, json):
+        if resume or len([each for each in (csv, json, move_to, link_to) if each]) > 1:
+            raise UserError("standard output takes one table; leave out --resume and the other outputs")
+        _check_any_readable(_print_answers(predictor, used, paths, every, "csv" if csv else "json"))
+        return
     outputs = Outputs(csv, json, link_to or move_to, link_to is not None)
     if outputs.partial is None:
         if resume:
             raise UserError(
                 "--resume goes on with a file or folder; give --csv, --json, --move-to or --link-to"
             )
-        _check_any_readable(_print_answers(predictor, used, paths))
+        _check_any_readable(_print_answers(predictor, used, paths, every, "words"))
         return
     read = [classifier, *files_of(used.id), *(plugin or ())]
     with resumable(f"the same command with --resume goes on from {outputs.partial}"):
-        summary = predict_to(predictor, used, file_digest(classifier), paths, outputs, resume, read)
+        summary = predict_to(predictor, used, file_digest(classifier), paths, outputs, resume, read, every)
     _print_summary(summary, outputs)
     _check_any_readable(summary)
 
@@ -160,7 +187,7 @@ def info(classifier: ClassifierArgument) -> None:
     for label, shots in zip(learned.support.classes, learned.support.shots, strict=True):
         table.add_row(str(label), f"{shots:,}")
     console.print(table)
-    _print_learned(learned)
+    print_learned(learned)
     if learned.encoder is not None:
         echo(f"digest of the encoder: {learned.encoder.digest}")
     limit = learned.threshold(SHARE if share is None else share)
@@ -182,7 +209,7 @@ def export(
         Path | None, typer.Option(metavar="DIR", help="Of onnxruntime-web; default: where npm installs it.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
-    encoder: Annotated[str | None, typer.Option(help="Where the encoder is now, if it was moved.")] = None,
+    encoder: EncoderOption = None,
     plugin: PluginOption = None,
 ) -> None:
     """Write a classifier as ONNX, or as a page that needs no server; a model as ONNX for tasks of any size.
@@ -284,28 +311,30 @@ def _predictor(
     return Predictor(learned, top, share, together), used
 
 
-def _print_learned(learned: "Learned") -> None:
-    from fewset.classify.card import summary
-
-    encoder = "rows of features" if learned.encoder is None else f"encoder {learned.encoder.id}"
-    shots = learned.support.shots
-    each = f"{shots.min()}" if shots.min() == shots.max() else f"{shots.min()} to {shots.max()}"
-    photos = "photo" if shots.max() == 1 else "photos"
-    echo(f"{len(shots):,} classes of {each} {photos}; {encoder}, head {learned.head}")
-    for line in summary(learned):
-        echo(line)
-
-
-def _print_answers(predictor: "Predictor", encoder: "Encoder", paths: list[Path]) -> "Summary":
+def _print_answers(
+    predictor: "Predictor", encoder: "Encoder", paths: list[Path], every: float | None, form: str
+) -> "Summary":
+    """Print the answers as they come: in words, as CSV or as JSON."""
     from fewset.classify.photos.sources import opened_paths
+    from fewset.classify.predict.files import csv_lines, json_lines
     from fewset.classify.predict.run import Summary, answered_chunks
+    from fewset.compute import distributed
 
     summary = Summary()
-    with opened_paths(paths) as listing:
-        for rows in answered_chunks(predictor, encoder, listing):
-            for row in rows:
-                summary.add(row)
-                echo(_in_words(row))
+
+    def rows() -> "Iterator[Row]":
+        with opened_paths(paths, every, encoder.input_size) as listing:
+            for chunk in answered_chunks(predictor, encoder, listing):
+                for row in chunk:
+                    summary.add(row)
+                    yield row
+
+    if form == "words":
+        for line in map(_in_words, rows()):
+            if distributed.is_main_process():
+                echo(line)
+    else:
+        print_lines(csv_lines(rows(), predictor.top) if form == "csv" else json_lines(rows()))
     return summary
 
 
@@ -332,19 +361,8 @@ def _print_summary(summary: "Summary", outputs: "Outputs") -> None:
         table.add_row(label, f"{photos:,}")
     console.print(table)
     stays = " (they stay where they are)" if outputs.folder else ""
-    _print_some(f"photos that could not be read{stays}", summary.problems, summary.unreadable)
+    print_some(f"photos that could not be read{stays}", summary.problems, summary.unreadable)
     if outputs.folder is not None:
         echo(f"{outputs.verb} into: {outputs.folder}")
     for file in filter(None, (outputs.csv, outputs.json)):
         echo(f"answers: {file}")
-
-
-def _print_some(what: str, lines: list[str], total: int | None = None) -> None:
-    """How many there are, and the first of them."""
-    count = len(lines) if total is None else total
-    if count:
-        echo(f"{what}: {count:,}")
-        for line in lines[:_LISTED]:
-            echo(f"  {line}")
-        if count > _LISTED:
-            echo(f"  and {count - _LISTED:,} more")

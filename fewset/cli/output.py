@@ -1,9 +1,10 @@
 """Printing: text, tables, results of runs; errors and warnings on one line each."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,12 +12,16 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
+from fewset.compute import distributed
 from fewset.core.names import one_line
 
 if TYPE_CHECKING:
     from fewset.experiments.result import Result, StoredScore
 
 console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)  # names are shown as they are
+
+STDOUT = Path("-")
+"""What stands for standard output among files."""
 
 
 def take_any_terminal() -> None:
@@ -29,6 +34,16 @@ def take_any_terminal() -> None:
 def echo(text: str) -> None:
     """Print lines of text; control characters, which names of files may have, become question marks."""
     console.print("\n".join(map(one_line, _encodable(text).split("\n"))), markup=False)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines for programs, with their ends, as UTF-8 on every system; only the main process does."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
+    for line in lines:
+        if distributed.is_main_process():
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
 
 def print_error(error: Exception | str) -> None:

@@ -5,6 +5,7 @@ from fewset.core.errors import UserError
 LONGEST = 200
 """Bytes of a name: temporary files beside it have longer ones, and most systems take 255."""
 
+_JOINERS = "\u200c\u200d"  # the zero-width non-joiner and joiner
 _SEPARATORS = frozenset('/\\:*?"<>|')
 _PORTS = (f"{port}{number}" for port in ("com", "lpt") for number in range(10))
 _DEVICES = {"con", "prn", "aux", "nul", *_PORTS}
@@ -18,9 +19,14 @@ def plain_name(name: str, what: str) -> str:
     return name
 
 
+def printable(text: str) -> bool:
+    """Whether a text can be shown on one line; joiners are part of Persian words and of joined emoji."""
+    return all(letter.isprintable() or letter in _JOINERS for letter in text)
+
+
 def one_line(name: str) -> str:
     """A name as it can be shown on one line, with "?" for letters that cannot be printed."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+    return "".join(letter if printable(letter) else "?" for letter in name)
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:
@@ -30,7 +36,7 @@ def shortened(name: str, longest: int = LONGEST) -> str:
 
 def _problem(name: str) -> str:
     """Why this cannot be the name of a file or folder; empty if it can."""
-    if not name.isprintable():
+    if not printable(name):
         return "has characters that cannot be printed"
     if len(name.encode()) > LONGEST:
         return f"is longer than {LONGEST} bytes"

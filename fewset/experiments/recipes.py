@@ -58,6 +58,11 @@ def find_recipe(name: str | Path) -> Path:
     for file in filter(Path.is_file, _candidates(name, Path())):
         recipes = ", ".join(recipe_label(each) for each in _recipes_in(file))
         raise UserError(f"{name} is several recipes in one file; name one of them: {recipes}")
+    if Path(name).is_dir():
+        raise UserError(
+            f"{name} is a folder, expected a recipe; for a classifier from a folder of photos you want "
+            f"`fewset fit {name} -o my.fewset`"
+        )
     raise unknown_name("recipe", str(name), shipped_recipes())
 
 

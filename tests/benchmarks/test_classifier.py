@@ -22,13 +22,13 @@ from benchmarks.classifier.measurement import (
 )
 from benchmarks.classifier.trust_figures import (
     area_under_curve,
-    expected_calibration_error,
     learned_of,
     trust_figures,
 )
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.embedding import embed
 from fewset.classify.heads import CLASSIFIER_HEADS, DEFAULT, find_classifier_head
+from fewset.classify.scoring import expected_calibration_error
 from fewset.core.errors import UserError
 from fewset.data.manifest import home
 from fewset.tasks.scores import Score, compare

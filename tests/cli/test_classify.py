@@ -243,7 +243,7 @@ def test_names_that_are_not_text(classifier: Path) -> None:
     Path("plain.png").rename(name)
     assert succeed("predict", classifier, name).startswith("caf?,?.png: grass")
     succeed("predict", classifier, name, "--csv", "a.csv", "--json", "a.json")
-    with Path("a.csv").open(errors="surrogateescape", newline="") as lines:
+    with Path("a.csv").open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
         assert next(csv.DictReader(lines))["file"] == name
     assert json.loads(Path("a.json").read_text())[0]["file"] == name
 

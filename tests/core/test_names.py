@@ -28,5 +28,10 @@ def test_other_names_stay_as_they_are(name: str) -> None:
     assert plain_name(name, "the run") == name
 
 
+@pytest.mark.parametrize("name", ["می\u200cخواهم", "👩\u200d🌾"])
+def test_joiners_are_part_of_words_and_of_emoji(name: str) -> None:
+    assert plain_name(name, "the class") == one_line(name) == name
+
+
 def test_a_name_on_one_line() -> None:
     assert one_line("a\nb\ud800c") == "a?b?c"

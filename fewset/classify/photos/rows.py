@@ -69,7 +69,7 @@ def read_photo_for(
     """
     row = PhotoRow(photo.name, np.full(encoder.dim, np.nan, dtype=np.float32))
     try:
-        image = decode_photo(photo.read(), encoder.input_size)
+        image = decode_photo(photo.read(), encoder.input_size, photo.box)
     except (BadImage, OSError, ValueError) as error:  # ValueError: a path that no system has
         return row._replace(problem=str(error)), None
     if 0 in image.size:

@@ -4,10 +4,12 @@ Nothing is decoded here; a `Photo` is a name and a way to its bytes or pixels.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from os import PathLike, fspath
 from os.path import abspath
 from pathlib import Path
@@ -16,13 +18,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from fewset.classify.photos.films import SUFFIXES as FILM_SUFFIXES
+from fewset.classify.photos.films import frame_times, frames, is_film
+from fewset.classify.photos.tables import Listed, is_table, read_table
 from fewset.core.errors import UserError
-from fewset.data.images.decoding import SUFFIXES, as_images
-from fewset.data.images.importers.csv import table_rows
-from fewset.data.images.importers.folder import entries
+from fewset.core.names import one_line
+from fewset.data.images.decoding import SUFFIXES, Box, as_images
 from fewset.data.images.sources import Source, open_source, read_image_file, warn_of_left_out
 
 Pixels = bytes | np.ndarray | Image.Image
+Part = Box | float | None
+"""A box in a photo, or the time of a frame of a film in seconds; None for a whole photo."""
+_NAMED = 5
 State = tuple[int, int]
 """The size and the modification time of a file."""
 
@@ -36,6 +43,8 @@ class Photo(NamedTuple):
     """May raise `OSError`."""
     group: str = ""
     """The group of the photo, such as an object or a burst; "" for a photo without one."""
+    box: Box | None = None
+    """The part of the photo that is meant, in pixels of the upright image; None: all of it."""
 
 
 def is_photos(photos: Any) -> bool:
@@ -71,6 +80,9 @@ def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
         if path.suffix.lower() in SUFFIXES:
             yield [_one(path, 0)]
             return
+        if is_table(path):
+            yield list(map(listed_photo, read_table(path)))
+            return
         with open_source(path) as source:
             yield [Photo(file, partial(source.read, file)) for file in _photo_files(source)]
     elif isinstance(photos, Image.Image):
@@ -85,82 +97,80 @@ class Listing:
     """Photos as their names alone, until they are needed: a million of them take little memory."""
 
     names: list[str]
-    """Paths; the path of a photo in a zip file continues inside it."""
+    """Paths; the path of a photo in a zip file continues inside it. That of a part of a file says which part,
+    as a media fragment: "film.mp4#t=3", "photo.jpg#xywh=0,0,50,40"."""
     archives: list[Source | None]
-    """The zip file that each photo is in; None for a file of its own."""
+    """The zip file that each photo is in; None for a file."""
+    parts: Mapping[int, Part]
+    """The boxes in photos, and the times of frames of films in seconds."""
+    least: int
+    """Pixels of the shorter side that frames of films need."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def photos(self, first: int, last: int) -> Iterator[Photo]:
         """Those from index `first` to `last` (excluded)."""
-        for name, archive in zip(self.names[first:last], self.archives[first:last], strict=True):
-            if archive is None:
-                yield Photo(name, partial(read_photo, name))
+        for film, numbers in groupby(range(first, min(last, len(self))), self._film):
+            if film is None:
+                yield from map(self._photo, numbers)
             else:
-                yield Photo(name, partial(archive.read, name.removeprefix(f"{archive.path}/")))
+                yield from self._frames_of(Path(film), list(numbers))
 
     def state(self, number: int) -> State:
         """The `file_state` of a photo, or of the zip file that it is in."""
         archive = self.archives[number]
-        return file_state(archive.path if archive else self.names[number])
+        return file_state(archive.path if archive else self._file(number))
 
+    def _file(self, number: int) -> str:
+        name = self.names[number]
+        return name.rpartition("#")[0] if number in self.parts else name
 
-@contextmanager
-def opened_paths(paths: Sequence[Path]) -> Iterator[Listing]:
-    """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once."""
-    with ExitStack() as stack:
-        found: dict[str, tuple[str, Source | None]] = {}
-        for path in paths:
-            names, archive = _names(path, stack)
-            for name in names:
-                found.setdefault(abspath(name), (name, archive))  # noqa: PTH100, one may have two spellings
-        yield Listing([name for name, _ in found.values()], [archive for _, archive in found.values()])
+    def _film(self, number: int) -> str | None:
+        return self._file(number) if isinstance(self.parts.get(number), float) else None
 
+    def _photo(self, number: int) -> Photo:
+        name, archive, box = self.names[number], self.archives[number], self.parts.get(number)
+        if archive is not None:
+            return Photo(name, partial(archive.read, name.removeprefix(f"{archive.path}/")))
+        return Photo(name, partial(read_photo, self._file(number)), box=box if isinstance(box, Box) else None)
 
-@contextmanager
-def opened_classes(folder: str | PathLike[str]) -> Iterator[tuple[Sequence[Photo], list[str]]]:
-    """Photos and the class of each: of a folder or zip file with a folder a class, or of a CSV file."""
-    path = Path(fspath(folder))
-    if _is_table(path):
-        rows = _table(path, ("path", "label"), ("group",))
-        photos = [Photo(name, partial(read_photo, path.parent / name), group) for name, _, group in rows]
-        yield photos, [label for _, label, _ in rows]
-        return
-    if not path.exists():
-        raise UserError(
-            f"{path} does not exist; expected a folder with a folder a class, a zip file of that, or a CSV "
-            "file"
+    def _frames_of(self, film: Path, numbers: Sequence[int]) -> Iterator[Photo]:
+        """Frames are decoded one after another, here, since each builds on those before it."""
+        found = frames(
+            film, [time for time in map(self.parts.get, numbers) if isinstance(time, float)], self.least
         )
-    with open_source(path) as source:
-        found = entries(source)
-        warn_of_left_out(source)
-        if not found:
-            raise UserError(
-                f"there are no photos in {source.path}; expected a folder a class with files "
-                f"{', '.join(SUFFIXES)} in it"
-            )
-        for entry in found:
-            if entry.split is not None:
-                raise UserError(
-                    f"{source.path} has splits, expected a folder a class; take one of them: "
-                    f"{source.path / entry.split}"
-                )
-            if entry.group is not None:
-                raise UserError(
-                    f"{entry.file} in {source.path} is two folders deep, expected a folder a class; move "
-                    "the folders of the classes side by side"
-                )
-        photos = [Photo(entry.file, partial(source.read, entry.file)) for entry in found]
-        yield photos, [entry.class_name for entry in found]
+        problem = "the film ends before"
+        for number in numbers:
+            try:
+                image = next(found, None)
+            except OSError as error:
+                image, problem = None, str(error)
+            yield Photo(self.names[number], partial(_frame, image, problem))
+
+
+@contextmanager
+def opened_paths(paths: Sequence[Path], every: float | None = None, least: int = 1) -> Iterator[Listing]:
+    """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once.
+
+    With `every`, also the frames of films, one in so many seconds, with at least `least` pixels a side.
+    """
+    with ExitStack() as stack:
+        found: dict[str, tuple[str, Source | None, Part]] = {}
+        for path in paths:
+            for name, archive, part in _found(path, every, stack):
+                found.setdefault(abspath(name), (name, archive, part))  # noqa: PTH100, one may have two spellings
+        photos = list(found.values())
+        parts = {number: part for number, (_, _, part) in enumerate(photos) if part is not None}
+        yield Listing([name for name, _, _ in photos], [archive for _, archive, _ in photos], parts, least)
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[Path]:
     """The files that paths name, and those that tables among them list: no output may replace them."""
     for path in paths:
         yield path
-        if _is_table(path) and path.is_file():
-            yield from (path.parent / name for (name,) in _table(path, ("path",)))
+        if is_table(path) and path.is_file():
+            yield from (row.file for row in read_table(path))
 
 
 def check_no_photo(path: Path) -> None:
@@ -183,43 +193,74 @@ def read_photo(path: str | PathLike[str]) -> bytes:
     return read_image_file(Path(path))
 
 
-def _names(path: Path, stack: ExitStack) -> tuple[Iterable[str], Source | None]:
-    """The photos at a path, and the zip file that they are in, which stays open until `stack` ends."""
-    if _is_table(path):
-        return (str(path.parent / name) for (name,) in _table(path, ("path",))), None
-    if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return [str(path)], None
-    if not path.exists():
+def _found(path: Path, every: float | None, stack: ExitStack) -> Iterator[tuple[str, Source | None, Part]]:
+    """The photos at a path, each with the zip file that it is in, which stays open until `stack` ends."""
+    if is_table(path):
+        yield from ((str(row.file.parent / row.name), None, row.box) for row in read_table(path))
+    elif path.is_file() and path.suffix.lower() in SUFFIXES:
+        yield str(path), None, None
+    elif is_film(path) and path.exists():
+        if every is None:
+            raise UserError(f"{path} is a film; give --every 1 to classify a frame of each second")
+        yield from _frames(path, every)
+    elif not path.exists():
         raise UserError(f"{path} does not exist; expected a folder, a zip file, a CSV file or a photo")
-    source = stack.enter_context(open_source(path))
-    if path.is_dir():
-        return [str(path / file) for file in _photo_files(source)], None
-    return [f"{path}/{file}" for file in _photo_files(source)], source
+    else:
+        source = stack.enter_context(open_source(path))
+        archive = None if path.is_dir() else source
+        for file in _photo_files(source, with_films=every is not None and archive is None):
+            if archive is None and every is not None and is_film(path / file):
+                yield from _frames(path / file, every)
+            else:
+                yield str(path / file) if archive is None else f"{path}/{file}", archive, None
 
 
-def _photo_files(source: Source) -> list[str]:
+def _frames(film: Path, every: float) -> Iterator[tuple[str, None, float]]:
+    try:
+        times = frame_times(film, every)
+    except OSError:  # its first frame has the reason, when it is read
+        times = [0.0]
+    yield from ((f"{film}#t={time:.10g}", None, time) for time in times)
+
+
+def _photo_files(source: Source, with_films: bool = False) -> list[str]:
     files = source.images()
     warn_of_left_out(source)
+    if with_films:
+        files = sorted([*files, *filter(_is_film, source.files)])
+    else:
+        warn_of_films(source)
     if not files:
         raise UserError(f"there are no photos in {source.path}; expected files {', '.join(SUFFIXES)}")
     return files
 
 
-def _is_table(path: Path) -> bool:
-    return path.suffix.lower() == ".csv" and not path.is_dir()
+def _is_film(file: str) -> bool:
+    return file.lower().endswith(FILM_SUFFIXES)
 
 
-def _table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[list[str]]:
-    if not path.is_file():
-        raise UserError(f"there is no file {path}; expected a CSV file with the columns {', '.join(columns)}")
-    try:
-        content = read_image_file(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
-    rows = [cells for _, cells in table_rows(content, str(path), columns, optional=optional)]
-    if not rows:
-        raise UserError(f"{path} lists no photos; expected a line for each under {','.join(columns)!r}")
-    return rows
+def warn_of_films(source: Source) -> None:
+    """Warn of films, which are ignored, with the names of the first ones."""
+    found = list(filter(_is_film, source.files))
+    if found:
+        warnings.warn(f"{source.path}: films are ignored: {named(found)}", stacklevel=4)
+
+
+def named(names: Sequence[str]) -> str:
+    """How many there are, and the names of the first ones."""
+    more = ", …" if len(names) > _NAMED else ""
+    return f"{len(names):,} ({', '.join(map(one_line, names[:_NAMED]))}{more})"
+
+
+def listed_photo(row: Listed) -> Photo:
+    """A photo of a table."""
+    return Photo(row.name, partial(read_photo, row.file), row.group, row.box)
+
+
+def _frame(image: Image.Image | None, problem: str) -> Image.Image:
+    if image is None:
+        raise OSError(problem)
+    return image
 
 
 def _one(photo: Any, number: int) -> Photo:

@@ -1,6 +1,6 @@
 """The labelled photos that a classifier is made of, as it keeps them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
@@ -49,6 +49,26 @@ class Support:
             self.fingerprints[chosen],
             tuple(compress(self.groups, chosen)),
         )
+
+    def unknown_to(self, other: "Support") -> Bool[np.ndarray, " n"]:
+        """Which photos `other` does not have with the same label. Rows without photos are all unknown."""
+        known = set(other._photos())
+        return np.array([not photo[-1] or photo not in known for photo in self._photos()], dtype=bool)
+
+    def _photos(self) -> Iterator[tuple[object, int, bytes]]:
+        labels = self.classes[self.labels].tolist()
+        return zip(labels, self.fingerprints.tolist(), self.thumbnails, strict=True)
+
+    def renamed(self, old: object, new: object) -> "Support":
+        """The photos of one class under another label, which may be that of a class."""
+        classes = np.array([new if label == old else label for label in self.classes.tolist()])
+        if classes.dtype.kind != np.array(self.classes.tolist()).dtype.kind:
+            raise UserError(
+                f"the label {new!r} is of another type than {old!r}; expected all labels as text, or all as "
+                "numbers"
+            )
+        classes, labels = np.unique(classes[self.labels], return_inverse=True)
+        return replace(self, classes=class_array(classes), labels=labels)
 
     def joined(self, other: "Support") -> "Support":
         """These, then the others."""

@@ -3,9 +3,13 @@
 import csv
 import json
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from pathlib import Path
-from typing import Any, TextIO
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import Any
 
 from fewset.classify.photos.sources import Listing, State
 from fewset.classify.predict.answers import Row
@@ -22,44 +26,54 @@ _ENTRIES |= {"file": (str,), "problem": (str, type(None)), "top": (list,)}
 def write_csv(path: Path, rows: Iterable[Row], top: int, more: Iterable[str] = ()) -> None:
     """A line a photo, with the likeliest classes in columns; `more` names further entries of the rows.
 
+    Where a line is not ASCII, the file begins with the mark by which Excel recognises UTF-8.
+    """
+    with replacing(path) as temporary, TemporaryFile(dir=path.parent) as body:
+        ascii_only = True
+        for line in csv_lines(rows, top, more):
+            ascii_only &= line.isascii()
+            # A name that is not text (Linux has any bytes) goes into the file as it is.
+            body.write(line.encode(errors="surrogateescape"))
+        body.seek(0)
+        with temporary.open("wb") as file:
+            file.write(b"" if ascii_only else BOM_UTF8)
+            copyfileobj(body, file)
+
+
+def csv_lines(rows: Iterable[Row], top: int, more: Iterable[str] = ()) -> Iterator[str]:
+    """The lines of the CSV file, as the rows come.
+
     A name that a spreadsheet could read as a formula gets an apostrophe before it.
     """
     names = ["file", "class", "probability", "closeness", "nearest", "problem", *more]
     likeliest = [f"{what}_{number}" for number in range(1, top + 1) for what in ("class", "probability")]
-    # A name that is not text (Linux has any bytes) goes into the file as it is.
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
-    ):
-        writer = csv.writer(_UnixLines(file))
-        writer.writerow([*names, *likeliest])
-        for row in rows:
-            cells = [cell for pair in row["top"] for cell in pair]
-            cells += [None] * (len(likeliest) - len(cells))
-            writer.writerow([harmless(cell) for cell in (*(row[name] for name in names), *cells)])
+    yield _csv_line([*names, *likeliest])
+    for row in rows:
+        cells = [cell for pair in row["top"] for cell in pair]
+        cells += [None] * (len(likeliest) - len(cells))
+        yield _csv_line([harmless(cell) for cell in (*(row[name] for name in names), *cells)])
 
 
-class _UnixLines:
-    """A file with Unix line ends; the writer itself uses "\\r\\n", so that it quotes a carriage return."""
-
-    def __init__(self, file: TextIO) -> None:
-        self.file = file
-
-    def write(self, line: str) -> None:
-        self.file.write(line.removesuffix("\r\n") + "\n")
+def _csv_line(cells: Iterable[Any]) -> str:
+    """A line with a Unix end; the writer's own is "\\r\\n", so that it quotes a carriage return."""
+    line = StringIO(newline="")
+    csv.writer(line).writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def write_lines(path: Path, rows: Iterable[Row]) -> None:
+def write_json(path: Path, rows: Iterable[Row]) -> None:
     """A JSON array with a line for each photo, so that a program may also read it line by line."""
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="backslashreplace") as file,
-    ):
-        before = "[\n"
-        for row in rows:
-            file.write(before + json.dumps(row, ensure_ascii=False))
-            before = ",\n"
-        file.write("\n]\n")
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.writelines(line.encode(errors="backslashreplace") for line in json_lines(rows))
+
+
+def json_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of the JSON array, as the rows come."""
+    before = "[\n"
+    for row in rows:
+        yield before + json.dumps(row, ensure_ascii=False)
+        before = ",\n"
+    yield "\n]\n"
 
 
 class PartialAnswers:

@@ -18,7 +18,7 @@ from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import Listing, check_no_photo, opened_paths, read_files
 from fewset.classify.predict import sort
 from fewset.classify.predict.answers import CHUNK, Predictor, Row, answer_row
-from fewset.classify.predict.files import PartialAnswers, write_csv, write_lines
+from fewset.classify.predict.files import PartialAnswers, write_csv, write_json
 from fewset.compute import distributed
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
@@ -112,10 +112,12 @@ def predict_to(
     outputs: Outputs,
     resume: bool,
     read: Sequence[Path] = (),
+    every: float | None = None,
 ) -> Summary:
     """Answer all photos and write the outputs; `resume` continues a stopped run.
 
-    `read` are the files that the predictor came from, which no output may replace.
+    Of films, one frame in `every` so many seconds is answered. `read` are the files that the predictor came
+    from, which no output may replace.
     """
     partial = outputs.partial
     assert partial is not None
@@ -126,12 +128,12 @@ def predict_to(
             raise UserError(
                 f"{partial} is from a stopped run; continue it with --resume, or remove it to start over"
             )
-        options = [predictor.top, predictor.share, predictor.together, *map(str, paths)]
+        options = [predictor.top, predictor.share, predictor.together, every, *map(str, paths)]
         run = sha256(json.dumps([classifier_digest, *options]).encode()).hexdigest()
         answers = PartialAnswers(partial, run)
         # Where photos are moved, they are no longer found: the answers say where they were.
         if not distributed.on_main_process(answers.complete) or outputs.folder is None:
-            with opened_paths(paths) as listing:
+            with opened_paths(paths, every, encoder.input_size) as listing:
                 _check_sortable(listing, paths, outputs)
                 _answer(predictor, encoder, listing, answers)
         # The others do not wait: to move photos may take longer than processes wait for each other.
@@ -181,7 +183,7 @@ def _finish(answers: PartialAnswers, top: int, outputs: Outputs) -> Summary:
     if outputs.csv is not None:
         write_csv(outputs.csv, rows(), top, [column] if places else [])
     if outputs.json is not None:
-        write_lines(outputs.json, rows())
+        write_json(outputs.json, rows())
     summary = Summary()
     for row in rows():
         summary.add(row)
@@ -190,9 +192,16 @@ def _finish(answers: PartialAnswers, top: int, outputs: Outputs) -> Summary:
 
 
 def _check_sortable(listing: Listing, paths: Sequence[Path], outputs: Outputs) -> None:
-    """Photos inside a zip file cannot be sorted; those behind a link to another place are not moved."""
+    """Photos inside a zip file, parts of photos and frames of films cannot be sorted.
+
+    Photos behind a link to another place are not moved.
+    """
     if outputs.folder is None:
         return
+    for number in islice(listing.parts, 1):
+        raise UserError(
+            f"{listing.names[number]} is a part of a file and cannot be {outputs.verb}; write --csv"
+        )
     for name, archive in zip(listing.names, listing.archives, strict=True):
         if archive is not None:
             raise UserError(

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from fewset.core.errors import UserError
 from fewset.core.extras import import_extra
@@ -26,7 +27,8 @@ _AVIF = {b"avif", b"avis"}
 _HEIF = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
 
 # The first bytes of files of these formats; TIFF has two kinds.
-_BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+_JPEG = b"\xff\xd8\xff"
+_BEGINNINGS = (_JPEG, b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 
 
 def is_image(beginning: bytes) -> bool:
@@ -82,10 +84,17 @@ def decode_photo(
     """A whole image (or box) as RGB, upright, no larger than needed for a shorter side of `least` pixels.
 
     A large image is reduced by an integer factor while or after it is decoded, and keeps twice the needed
-    size, so that the caller can resize it well.
+    size, so that the caller can resize it well. The box is in pixels of the upright image, as it is shown.
     """
     with _reading(data) as image:
-        upright = _to_rgb(ImageOps.exif_transpose(_part(image, box, least)))
+        full, shown = image.size, 1.0
+        if box is not None:
+            shown = max(min(box.width, box.height) / min(full), 1e-6)  # the share of the sides
+        _draft(image, ceil(2 * least / shown))
+        upright = ImageOps.exif_transpose(image)
+        if box is not None:
+            upright = _crop(upright, box, max(upright.size) / max(full))
+        upright = _to_rgb(upright)
         factor = min(upright.size) // (2 * least)
         return upright.reduce(factor) if factor > 1 else upright
 
@@ -95,10 +104,12 @@ def _reading(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Iterator[I
     """The opened image; any error in the block becomes a `BadImage`."""
     try:
         with _open(data) as image:
-            _check_size(image)
+            _check_sides(image)
             yield image
     except BadImage:
         raise
+    except Image.DecompressionBombError as error:
+        raise BadImage(_too_large("its pixels", jpeg=False)) from error
     except UnidentifiedImageError as error:
         raise BadImage(f"not an image of a known format ({', '.join(FORMATS)}, AVIF, HEIC)") from error
     # Damaged files make Pillow raise almost anything: OSError, SyntaxError, struct.error, IndexError, …
@@ -129,6 +140,11 @@ def _open(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Image.Image:
         raise BadImage("empty file")
     if isinstance(data, np.ndarray):
         return Image.fromarray(data)
+    if data.startswith(_JPEG):  # Image.open rejects sizes that can be decoded reduced
+        try:
+            return JpegImageFile(io.BytesIO(data))
+        except SyntaxError as error:
+            raise UnidentifiedImageError from error
     return Image.open(io.BytesIO(data), formats=_formats(data))
 
 
@@ -153,28 +169,48 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _part(image: Image.Image, box: Box | None, least: int) -> Image.Image:
-    """The pixels that the box touches; some boxes extend beyond their images.
-
-    Without a box, the whole image. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, but at least at
-    twice the size that is needed, a margin for the antialiasing.
-    """
+    """The pixels that the box touches; without a box, the whole image."""
     if box is None:
-        image.draft(None, (2 * least, 2 * least))
+        _draft(image, 2 * least)
         return image
-    left, top = max(0, floor(box.left)), max(0, floor(box.top))
-    right = min(image.width, ceil(box.left + box.width))
-    bottom = min(image.height, ceil(box.top + box.height))
+    _check_pixels(image, image.size)
+    return _crop(image, box)
+
+
+def _draft(image: Image.Image, least: int) -> None:
+    """Let a large JPEG be decoded at 1/2, 1/4 or 1/8 of its size, but with at least so many pixels a side.
+
+    Only what is decoded must be within the limit: photos of 108 and 200 megapixels are. Of a progressive JPEG
+    all coefficients are in memory, however small it becomes.
+    """
+    full = image.size
+    image.draft(None, (least, least))
+    _check_pixels(image, full if image.info.get("progressive") else image.size)
+
+
+def _crop(image: Image.Image, box: Box, scale: float = 1.0) -> Image.Image:
+    """The pixels that the box touches; some extend beyond their images, which are reduced to `scale`."""
+    left, top = max(0, floor(scale * box.left)), max(0, floor(scale * box.top))
+    right = min(image.width, ceil(scale * (box.left + box.width)))
+    bottom = min(image.height, ceil(scale * (box.top + box.height)))
     if left >= right or top >= bottom:
-        raise BadImage(f"its {box} has no part of the {image.width} x {image.height} pixels")
+        width, height = (round(side / scale) for side in image.size)
+        raise BadImage(f"its {box} has no part of the {width} x {height} pixels")
     return image.crop((left, top, right, bottom))
 
 
-def _check_size(image: Image.Image) -> None:
-    """Pillow only warns below twice its limit, and threads share the filter of warnings."""
-    limit = Image.MAX_IMAGE_PIXELS
+def _check_sides(image: Image.Image) -> None:
     if max(image.size) > _LONGEST_SIDE:  # resizing takes memory for each pixel of it
         raise BadImage(f"{image.width} x {image.height} pixels, expected at most {_LONGEST_SIDE} a side")
-    if limit is not None and image.width * image.height > limit:
-        raise BadImage(
-            f"decompression bomb? {image.width} x {image.height} pixels are more than the limit of {limit}"
-        )
+
+
+def _check_pixels(image: Image.Image, size: tuple[int, int]) -> None:
+    """Pillow only warns below twice its limit, and threads share the filter of warnings."""
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and size[0] * size[1] > limit:
+        raise BadImage(_too_large(f"{size[0]} x {size[1]} pixels", jpeg=image.format == "JPEG"))
+
+
+def _too_large(pixels: str, jpeg: bool) -> str:
+    remedy = "save it smaller" + ("" if jpeg else ", or as a JPEG, which is decoded reduced")
+    return f"{pixels} are more than the limit of {Image.MAX_IMAGE_PIXELS:,}; {remedy}"

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from fewset.core.errors import UserError
-from fewset.core.names import one_line
+from fewset.core.names import one_line, printable
 from fewset.core.progress import progress
 from fewset.core.randomness import check_seed, mix
 from fewset.data.images.decoding import BadImage, decode
@@ -85,7 +85,7 @@ def import_set(
         if not entries:
             raise UserError(f"there are no images in {source}")
         for entry in entries:
-            if not entry.class_name or not entry.class_name.isprintable():  # folder names may be any bytes
+            if not entry.class_name or not printable(entry.class_name):  # folder names may be any bytes
                 raise UserError(
                     f"the class {entry.class_name!r} of {one_line(entry.file)} is empty or has characters "
                     "that cannot be printed; rename it"

@@ -33,6 +33,8 @@ class Source:
     """Returns the bytes of a file, or raises `OSError`; threads may call it at the same time."""
     open: Callable[[str], AbstractContextManager[IO[bytes]]]
     """Opens a file of any size."""
+    folders: tuple[str, ...] = ()
+    """All folders, sorted, as `files` are."""
     outside: tuple[str, ...] = ()
     """Members of a zip file whose paths lead out of it, one line each with the reason."""
 
@@ -115,12 +117,19 @@ def warn_of_left_out(source: Source) -> None:
 
 
 def _directory(path: Path) -> Source:
-    files = _visible(file.relative_to(path).as_posix() for file in _walk(path))
-    return Source(path, files, lambda file: read_image_file(path / file), lambda file: open_file(path / file))
+    found = [(folder.relative_to(path), names) for folder, names in _walk(path)]
+    files = _visible((folder / name).as_posix() for folder, names in found for name in names)
+    return Source(
+        path,
+        files,
+        lambda file: read_image_file(path / file),
+        lambda file: open_file(path / file),
+        tuple(sorted(folder.as_posix() for folder, _ in found if folder.parts)),
+    )
 
 
-def _walk(path: Path) -> Iterator[Path]:
-    """All files in a folder and the folders within it.
+def _walk(path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """A folder and the folders within it, each with the names of its files.
 
     Links are followed, since a set is often a folder of links to the classes of a larger one. A link to a
     folder that contains it, or that another link leads to, is skipped, so that circles of links end.
@@ -138,17 +147,19 @@ def _walk(path: Path) -> Iterator[Path]:
             if target in targets or link.parent.resolve().is_relative_to(target):
                 folders.remove(link.name)
             targets.add(target)
-        yield from (Path(folder, name) for name in names)
+        yield Path(folder), names
 
 
 def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
-    names = {name for name in archive.namelist() if not name.endswith("/")}
+    entries = archive.namelist()
+    names = {name for name in entries if not name.endswith("/")}
     outside = sorted(filter(leads_out, names))
     return Source(
         path,
         _visible(names.difference(outside)),
         lambda file: read_member(archive, file, _LARGEST),
         lambda file: open_member(archive, file),
+        tuple(_visible(name.rstrip("/") for name in entries if name.endswith("/") and not leads_out(name))),
         tuple(f"{one_line(name)}: leads out of the zip file" for name in outside),
     )
 

@@ -113,8 +113,8 @@ def png(width: int, height: int, depth: int, lines: bytes) -> bytes:
         (65_536, 1, "65536 x 1 pixels, expected at most 65535 a side"),
         (1, 65_536, "1 x 65536 pixels, expected at most 65535 a side"),
         (1, 80_000_000, "1 x 80000000 pixels, expected at most 65535 a side"),
-        (60_000, 60_000, "exceeds limit"),
-        (10_000, 10_000, "decompression bomb"),
+        (60_000, 60_000, "its pixels are more than the limit of 89,478,485"),
+        (10_000, 10_000, "more than the limit of 89,478,485; save it smaller, or as a JPEG"),
     ],
 )
 def test_an_image_that_is_too_large_is_refused_by_its_header(width: int, height: int, complaint: str) -> None:
@@ -122,6 +122,25 @@ def test_an_image_that_is_too_large_is_refused_by_its_header(width: int, height:
     for read in (decode, images.decode_photo):
         with pytest.raises(BadImage, match=complaint):
             read(data, 29)
+
+
+def test_a_photo_with_more_pixels_than_the_limit_is_decoded_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 200 megapixels: far more than `Image.open` takes, but an eighth of the sides is what is decoded."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 30_000)
+    ramps = np.stack(np.meshgrid(np.linspace(0, 255, 810), np.linspace(255, 0, 610)), axis=-1)
+    image = Image.fromarray(np.concatenate([ramps, ramps[..., :1]], axis=-1).astype(np.uint8))
+    photo = images.decode_photo(encode(image, "JPEG"), 29)
+    assert photo.size == (102, 77)
+    expected = np.asarray(image.resize(photo.size, Image.Resampling.BOX), dtype=int)
+    np.testing.assert_allclose(np.asarray(photo, dtype=int), expected, atol=6)
+    assert decode(encode(image, "JPEG"), 29).shape == (29, 29, 3)
+    part = images.decode_photo(encode(image, "JPEG"), 29, Box(10, 10, 600, 600))
+    assert max(part.size) < 160
+    for kind, options in (("JPEG", {"progressive": True}), ("PNG", {})):
+        with pytest.raises(BadImage, match="limit of 30,000"):
+            images.decode_photo(encode(image, kind, **options), 29)
+    with pytest.raises(BadImage, match="limit of 30,000"):  # a small part needs all pixels
+        images.decode_photo(encode(image, "JPEG"), 29, Box(10, 10, 60, 60))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "GIF"])
@@ -209,10 +228,27 @@ def test_a_box_in_a_large_jpeg_keeps_its_place() -> None:
     assert decode(encode(Image.fromarray(pixels), "JPEG"), 8, Box(608, 408, 48, 48)).min() > 250
 
 
+@pytest.mark.parametrize("size", [200, 1600])
+def test_a_box_in_a_photo_is_where_the_upright_photo_shows_it(size: int) -> None:
+    """Also in a large photo, which is decoded reduced."""
+    stored = np.zeros((size, 2 * size, 3), dtype=np.uint8)
+    stored[: size // 2, : size // 2] = 255  # upright: a white square at the upper right
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn to the right
+    data = encode(Image.fromarray(stored), "JPEG", exif=exif, quality=95)
+    half = size / 2
+    inside = np.asarray(images.decode_photo(data, 20, Box(1.1 * half, 0.1 * half, 0.8 * half, 0.8 * half)))
+    outside = np.asarray(images.decode_photo(data, 20, Box(0, 0, 0.9 * half, size)))
+    assert min(inside.shape[:2]) >= 40
+    assert inside.min() > 245
+    assert outside.max() < 10
+
+
 @pytest.mark.parametrize("box", [Box(43, 0, 5, 5), Box(0, -9, 5, 9), Box(3, 3, 0, 5)])
 def test_a_box_beside_the_image(box: Box) -> None:
-    with pytest.raises(BadImage, match="no part of the 43 x 61 pixels"):
-        decode(encode(Image.fromarray(noise(61, 43, 3))), 13, box)
+    for read in (decode, images.decode_photo):
+        with pytest.raises(BadImage, match="no part of the 43 x 61 pixels"):
+            read(encode(Image.fromarray(noise(61, 43, 3))), 13, box)
 
 
 @pytest.mark.parametrize("shape", [(61, 43, 3), (43, 61, 3), (61, 43)])

@@ -14,6 +14,8 @@ from fewset.data.images.importers import Entry, register_importer
 from fewset.data.images.sources import Source
 from fewset.data.images.store import SPLITS
 
+_SAME = (("path", "filename", "file"), ("label", "class"))  # names that columns have in the tables of users
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TABLES = tuple(f"{split}.csv" for split in SPLITS)
 
 
@@ -63,23 +65,36 @@ def table_rows(
 ) -> list[tuple[int, list[str]]]:
     """The line number of each row with its cells in these columns, of which none may be empty.
 
-    Cells of the `optional` columns follow, "" where they are empty or missing. Errors name `table`, and
-    `within` which place it is.
+    Cells of the `optional` columns follow, "" where they are empty or missing. Cells are separated by commas,
+    semicolons or tabs, and a column may have another of its usual names. Errors name `table`, and `within`
+    which place it is.
     """
     try:
-        text = io.StringIO(data.decode("utf-8-sig"), newline="")
-        reader = csv.DictReader(text, strict=True, skipinitialspace=True)
+        text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        lines = io.StringIO(text, newline="")
+        reader = csv.DictReader(lines, delimiter=separator, strict=True, skipinitialspace=separator != "\t")
         header = reader.fieldnames or []
         rows = [(reader.line_num, row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{table}{within} is not a readable CSV file in UTF-8: {error}") from error
+        raise UserError(
+            f"{table}{within} is not a readable CSV file in UTF-8: {error}; in Excel, save it as CSV UTF-8"
+        ) from error
+    found = {column: _column(column, header) for column in (*columns, *optional)}
     for column in columns:
-        if column not in header:
+        if found[column] not in header:
             raise UserError(
-                f"{table}{within} has no column {column!r}: its first line is {','.join(header)!r}, expected "
-                f"{','.join(columns)!r}"
+                f"{table}{within} has no column {column!r}: its first line is {separator.join(header)!r}, "
+                f"expected {separator.join(columns)!r}"
             )
         for line, row in rows:
-            if not row[column]:
+            if not row[found[column]]:
                 raise UserError(f"{table}, line {line}{within}: the column {column!r} is empty")
-    return [(line, [row.get(column) or "" for column in (*columns, *optional)]) for line, row in rows]
+    return [(line, [row.get(name) or "" for name in found.values()]) for line, row in rows]
+
+
+def _column(name: str, header: Sequence[str]) -> str:
+    """The column of this name, or of another name for the same, in capital letters or not."""
+    same = next((names for names in _SAME if name in names), (name,))
+    written = {column.strip().lower(): column for column in reversed(header)}
+    return next((written[each] for each in (name, *same) if each in written), name)

@@ -42,7 +42,7 @@ def test_csv_with_paths_any_of_the_splits_and_more_columns(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("table", "complaint"),
     [
-        ("filename,class\na0.png,a\n", r"train.csv in .* has no column 'label'"),
+        ("filename,kind\na0.png,a\n", r"train.csv in .* has no column 'label'"),
         ("", r"train.csv in .* has no column 'filename'"),
         ("filename,label\na0.png,a\nnone.png,a\n", r"train.csv, line 3 .*none.png"),
         ("filename,label\na0.png,a\na1.png\n", r"train.csv, line 3 .*'label' is empty"),
