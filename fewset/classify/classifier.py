@@ -266,7 +266,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown = support.unknown_to(self.learned_.support)
         if not unknown.all():
             warnings.warn(
-                f"photos that are there already, with the same label: {(~unknown).sum()}", stacklevel=4
+                f"photos that are there already, with the same label: {(~unknown).sum()}", stacklevel=3
             )
         return self.learned_.support.joined(support.take(unknown))
 

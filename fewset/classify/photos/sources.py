@@ -196,7 +196,7 @@ def read_photo(path: str | PathLike[str]) -> bytes:
 def _found(path: Path, every: float | None, stack: ExitStack) -> Iterator[tuple[str, Source | None, Part]]:
     """The photos at a path, each with the zip file that it is in, which stays open until `stack` ends."""
     if is_table(path):
-        yield from ((str(row.file.parent / row.name), None, row.box) for row in read_table(path))
+        yield from ((str(path.parent / row.name), None, row.box) for row in read_table(path))
     elif path.is_file() and path.suffix.lower() in SUFFIXES:
         yield str(path), None, None
     elif is_film(path) and path.exists():
