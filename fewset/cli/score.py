@@ -139,7 +139,7 @@ def _print_score(found: "LabelledScore", share: float, rejects: bool) -> None:
 def _print_rejection(found: "LabelledScore", share: float) -> None:
     echo(
         f"rejection: {found.rejected:,} of {found.photos:,} photos of the classes "
-        f"({100 * found.rejected / found.photos:.1f} %; {100 * share:.3g} % are meant)"
+        f"({100 * found.rejected / found.photos:.1f} %; the target is {100 * share:.3g} %)"
     )
     kept = found.photos - found.rejected
     if found.rejected and kept:
