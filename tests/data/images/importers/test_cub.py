@@ -106,7 +106,7 @@ def test_given_splits(tmp_path: Path, place: str, head: str, folder: str | None)
         ("CUB_200_2011/bounding_boxes.txt", b"1 2 3 4\n", r"image 1 .*no four numbers"),
         ("CUB_200_2011/images.txt", b"1 001.Albatross/none.jpg\n", r"none.jpg of images.txt is not in"),
         ("split/train.csv", b"filename,label\nnone.jpg,a\n", r"train.csv, line 2 in .*none.jpg is no image"),
-        ("split/train.csv", b"filename,class\nnone.jpg,a\n", r"train.csv in .* has no column 'label'"),
+        ("split/train.csv", b"filename,kind\nnone.jpg,a\n", r"train.csv in .* has no column 'label'"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, table: str, content: bytes, complaint: str) -> None:
