@@ -170,7 +170,7 @@ def test_images_that_are_no_files_are_turned_and_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"kind": "mini"}, r"'mini'.*Known: csv, cub, domains, folder, miniimagenet"),
+        ({"kind": "mini"}, r"'mini'.*Known: cifar-fs, csv, cub, domains, fc100, folder"),
         ({"size": 0}, "size is 0"),
         ({"name": "../pets"}, "cannot be the name"),
         ({"name": "strokes"}, "'strokes' belongs to"),
