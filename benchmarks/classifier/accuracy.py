@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float32, Int
 
 from benchmarks.classifier.embedded import EmbeddedSet
+from fewset.classify.background.head import episode_logits
 from fewset.classify.heads import ClassifierHead, prepared
-from fewset.models.regression import episode_membership
 from fewset.tasks.episode import split
 from fewset.tasks.sampling import ClassIndex, queries_apart, sample_apart, sample_tasks
 from fewset.tasks.spec import TaskSpec
@@ -27,8 +27,7 @@ def head_accuracy(head: ClassifierHead, items: EmbeddedSet, spec: TaskSpec) -> F
     right = []
     for drawn in drawn_tasks(items, spec, size):
         episode = split(rows[torch.from_numpy(drawn)], spec.shot)
-        solution = head.solve(episode.support.flatten(1, 2), episode_membership(episode.support))
-        answers = solution.logits(episode.query).argmax(dim=-1)
+        answers = episode_logits(head, episode.support, episode.query).argmax(dim=-1)
         right.append((answers == episode.query_labels).float().mean(dim=1).numpy())
     return np.concatenate(right)
 

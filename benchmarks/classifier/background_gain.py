@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.classifier.accuracy import drawn_tasks, head_accuracy, task_spec
 from benchmarks.classifier.embedded import EmbeddedSet, SetSource, embedded_set
-from fewset.classify.background.head import HeldOutComparison
+from fewset.classify.background.comparison import HeldOutComparison
 from fewset.classify.background.training import learn_background
 from fewset.classify.heads import DEFAULT, find_classifier_head
 from fewset.classify.photos.support import support_of_rows

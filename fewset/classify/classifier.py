@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 
-from fewset.classify.background.head import Background
+from fewset.classify.background.comparison import Background
 from fewset.classify.embedding import chosen_encoder, encoder_of, name_in_file, readable_features
 from fewset.classify.labels import plain_label, rejected_label
 from fewset.classify.model import EncoderStamp, Learned, learn, warn_if_not_advised

@@ -5,19 +5,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
-from scipy.special import softmax
 
-from fewset.classify.background.head import Background
-from fewset.classify.heads import find_classifier_head, prepared, resolved_name, unit_rows
+from fewset.classify.background.comparison import Background
+from fewset.classify.heads import (
+    find_classifier_head,
+    membership,
+    prepared,
+    resolved_name,
+    softmax,
+    unit_rows,
+)
 from fewset.classify.labels import check_class_names
 from fewset.classify.photos.support import Support
 from fewset.classify.trust import Trust, examine
 from fewset.classify.trust.rejection import Closeness, closeness, threshold
 from fewset.core.errors import UserError
 from fewset.encoders import Encoder
-from fewset.models.regression import membership
 
 STEPS = 5
 TEMPERATURE = 1 / 15
@@ -40,7 +44,7 @@ class LinearClassifier:
         return np.asarray((centred @ self.weight + self.bias) / self.temperature)
 
     def probabilities(self, features: Float[np.ndarray, "m D"]) -> Float[np.ndarray, "m N"]:
-        return np.asarray(softmax(self.logits(features), axis=1))
+        return softmax(self.logits(features))
 
 
 @dataclass(frozen=True)
@@ -116,11 +120,9 @@ def learn(
     adapted = background.head if background is not None else None
     head = find_classifier_head(head_name) if adapted is None else adapted
     trust = examine(head, support)
-    rows = torch.from_numpy(prepared(support.features, head.power)).unsqueeze(0)
-    members = membership(torch.from_numpy(support.labels), len(support.classes), rows.dtype).unsqueeze(0)
-    shift, weight, bias = (
-        np.ascontiguousarray(part[0].double().cpu().numpy()) for part in head.solve(rows, members)
-    )
+    rows = prepared(support.features, head.power)
+    solution = head.solve(rows[None], membership(support.labels, len(support.classes))[None])
+    shift, weight, bias = (np.ascontiguousarray(part[0], dtype=np.float64) for part in solution)
     linear = LinearClassifier(head.power, shift, weight, bias, trust.temperature)
     return Learned(support, resolved_name(head_name), linear, trust, encoder, background)
 
@@ -155,6 +157,6 @@ def probabilities_together(
     labelled = members.T @ support
     prototypes = unit_rows(labelled)
     for _ in range(steps):
-        share = softmax(rows @ prototypes.T / temperature, axis=1)
+        share = softmax(rows @ prototypes.T / temperature)
         prototypes = unit_rows(labelled + share.T @ rows)
-    return np.asarray(softmax(rows @ prototypes.T / temperature, axis=1))
+    return softmax(rows @ prototypes.T / temperature)

@@ -25,12 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from fewset import __version__
-from fewset.classify.background.head import AdaptedHead, Background, HeldOutComparison
+from fewset.classify.background.comparison import Background, HeldOutComparison
 from fewset.classify.embedding import name_from_file
 from fewset.classify.heads import CLASSIFIER_HEADS
 from fewset.classify.model import EncoderStamp, Learned, LinearClassifier
@@ -42,7 +41,6 @@ from fewset.core.parsing import parse, plain
 from fewset.io.files import replacing
 from fewset.io.paths import without_machine
 from fewset.io.reading import parse_json
-from fewset.training.seeding import seeded
 
 FORMAT = 1
 _ENTRY, _DIGEST = "fewset.classifier", "sha256"
@@ -204,6 +202,11 @@ def _background(description: Description, tensors: dict[str, np.ndarray]) -> Bac
     comparison = description.background
     if comparison is None or not comparison.kept:
         return None if comparison is None else Background(comparison, None)
+    import torch
+
+    from fewset.classify.background.head import AdaptedHead
+    from fewset.training.seeding import seeded
+
     with seeded(0):  # initial weights, which the loaded ones replace
         head = AdaptedHead(tensors["features"].shape[1], comparison.uses_set)
     names = [name for name in tensors if name.startswith(_BACKGROUND)]

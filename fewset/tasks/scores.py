@@ -5,7 +5,6 @@ from math import sqrt
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit
 
 from fewset.core.errors import UserError
 from fewset.tasks.spec import TaskSpec
@@ -24,6 +23,8 @@ def interval95(values: Float[np.ndarray, " n"]) -> float:
     """
     if len(values) < 2:
         return float("nan")
+    from scipy.special import stdtrit
+
     factor = float(stdtrit(len(values) - 1, 0.975))
     return factor * float(values.std(ddof=1)) / sqrt(len(values))
 

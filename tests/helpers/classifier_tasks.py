@@ -1,37 +1,36 @@
 """Tasks with unequal shots for the heads of the classifier."""
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from fewset.classify.heads import ClassifierHead, Solution, signed_power
+from fewset.classify.heads import ClassifierHead, Solution, membership, prepared
 from fewset.classify.trust.leave_one_out import left_out_turns
-from fewset.models.regression import membership
 
 SHOTS = (1, 4, 2, 7, 3)
 DIM = 29
 
 
-def task(seed: int, dim: int = DIM, shots: tuple[int, ...] = SHOTS) -> tuple[Tensor, Tensor, Tensor]:
+def task(
+    seed: int, dim: int = DIM, shots: tuple[int, ...] = SHOTS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows like an encoder's (no number below 0), their labels, and queries."""
     generator = np.random.default_rng(seed)
     labels = np.repeat(np.arange(len(shots)), shots)
     means = generator.exponential(size=(len(shots), dim))
     rows = means[labels] * generator.exponential(size=(len(labels), dim))
     query = means[np.arange(13) % len(shots)] * generator.exponential(size=(13, dim))
-    return torch.from_numpy(rows), torch.from_numpy(labels), torch.from_numpy(query)
+    return rows, labels, query
 
 
-def prepare(head: ClassifierHead, features: Tensor) -> Tensor:
-    return signed_power(features, head.power)
+def prepare(head: ClassifierHead, features: np.ndarray) -> np.ndarray:
+    return prepared(features, head.power)
 
 
-def solve(head: ClassifierHead, rows: Tensor, labels: Tensor) -> Solution:
-    return head.solve(rows.unsqueeze(0), membership(labels, int(labels.max()) + 1, rows.dtype).unsqueeze(0))
+def solve(head: ClassifierHead, rows: np.ndarray, labels: np.ndarray) -> Solution:
+    return head.solve(rows[None], membership(labels, int(labels.max()) + 1)[None])
 
 
-def answers(head: ClassifierHead, rows: Tensor, labels: Tensor, query: Tensor) -> Tensor:
-    return solve(head, prepare(head, rows), labels).logits(prepare(head, query).unsqueeze(0))[0]
+def answers(head: ClassifierHead, rows: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+    return solve(head, prepare(head, rows), labels).logits(prepare(head, query)[None])[0]
 
 
 def unit(row: np.ndarray) -> np.ndarray:
@@ -64,6 +63,5 @@ def left_out_by_refitting(
                 for other in range(len(labels))
                 if turns[other] != turns[number] or labels[other] not in several
             ]
-            parts = (torch.from_numpy(part) for part in (features[stay], labels[stay], features[[number]]))
-            logits[number] = answers(head, *parts)[0].numpy()
+            logits[number] = answers(head, features[stay], labels[stay], features[[number]])[0]
     return logits

@@ -1,5 +1,6 @@
 """FEAT, trained on labelled photos of other classes of the same domain, and kept where it pays."""
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -7,14 +8,9 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int
 
-from fewset.classify.background.head import AdaptedHead, Background, HeldOutComparison
-from fewset.classify.heads import (
-    ClassifierHead,
-    find_classifier_head,
-    prepared,
-    resolved_name,
-    solved_episode,
-)
+from fewset.classify.background.comparison import Background, HeldOutComparison
+from fewset.classify.background.head import AdaptedHead, episode_logits
+from fewset.classify.heads import ClassifierHead, find_classifier_head, prepared, resolved_name
 from fewset.classify.photos.support import Support
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable, open_features, write_features
@@ -88,9 +84,7 @@ def learn_background(background: Support, support: Support, head: str, seed: int
 
     def score(one: ClassifierHead) -> Score:
         ready = torch.from_numpy(prepared(features[validated], one.power))
-        return score_tasks(
-            lambda support, query: solved_episode(one, support).logits(query), ready, index, spec
-        )
+        return score_tasks(partial(episode_logits, one), ready, index, spec)
 
     plain, with_set, without_set = map(score, (find_classifier_head(head), on_set, alone))
     set_adds = compare(with_set, without_set)

@@ -1,11 +1,9 @@
 """The nearest class mean by cosine."""
 
-import torch.nn.functional as F
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
-from fewset.classify.heads import Solution, register_classifier_head
-from fewset.models.regression import class_means
+from fewset.classify.heads import Solution, class_means, register_classifier_head, unit_rows
 
 SCALE = 10.0
 """The cosines' factor, so that probabilities are about right before the temperature is learned."""
@@ -17,10 +15,9 @@ class CentroidHead:
 
     power = 1.0
 
-    def solve(self, rows: Float[Tensor, "T S D"], membership: Float[Tensor, "T S N"]) -> Solution:
-        means = F.normalize(class_means(rows, membership), dim=-1)
+    def solve(self, rows: Float[np.ndarray, "T S D"], membership: Float[np.ndarray, "T S N"]) -> Solution:
         return Solution(
-            shift=rows.new_zeros(rows.shape[0], rows.shape[2]),
-            weight=SCALE * means.mT,
-            bias=rows.new_zeros(rows.shape[0], membership.shape[2]),
+            shift=np.zeros_like(rows[:, 0]),
+            weight=SCALE * unit_rows(class_means(rows, membership)).mT,
+            bias=np.zeros_like(membership[:, 0]),
         )

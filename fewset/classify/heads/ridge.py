@@ -1,12 +1,9 @@
 """Ridge regression to the classes, in closed form."""
 
-import torch
-import torch.nn.functional as F
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
-from fewset.classify.heads import Solution, centred, register_classifier_head
-from fewset.models.regression import class_means, ridge_weights, row_balance
+from fewset.classify.heads import Solution, class_means, register_classifier_head, unit_rows
 
 STRENGTH = 1.0
 SCALE = 15.0
@@ -28,17 +25,47 @@ class RidgeHead:
 
     power = 0.5
 
-    def solve(self, rows: Float[Tensor, "T S D"], membership: Float[Tensor, "T S N"]) -> Solution:
+    def solve(self, rows: Float[np.ndarray, "T S D"], membership: Float[np.ndarray, "T S N"]) -> Solution:
         shots, shift = centred(rows, membership)
         means = class_means(shots, membership)
         differences = (shots - membership @ means) * row_balance(membership)
         way = membership.shape[2]
-        targets = F.pad(torch.eye(way).to(rows), (0, 0, 0, shots.shape[1])).expand(len(rows), -1, -1)
-        known = torch.cat([F.normalize(means, dim=-1), differences], dim=1)
-        strength = torch.full_like(rows[:, 0, 0], STRENGTH)
-        scale = SCALE * (membership.sum(dim=(1, 2)) / way).sqrt()
+        known = np.concatenate([unit_rows(means), differences], axis=1)
+        targets = np.eye(known.shape[1], way, dtype=rows.dtype)
+        scale = SCALE * np.sqrt(membership.sum(axis=(1, 2)) / way)
         return Solution(
             shift=shift,
-            weight=scale.view(-1, 1, 1) * ridge_weights(known, targets, strength),
-            bias=rows.new_zeros(len(rows), way),
+            weight=scale[:, None, None] * ridge_weights(known, targets, STRENGTH),
+            bias=np.zeros_like(membership[:, 0]),
         )
+
+
+def centred(
+    rows: Float[np.ndarray, "T S D"], members: Float[np.ndarray, "T S N"]
+) -> tuple[Float[np.ndarray, "T S D"], Float[np.ndarray, "T D"]]:
+    """The rows less their mean, at length 1, and that mean.
+
+    Rows that do not count are 0. The mean is that of the class means, so that a class with many shots is not
+    the origin.
+    """
+    shift = class_means(rows, members).mean(axis=1)
+    counts = members.sum(axis=-1, keepdims=True)
+    return unit_rows(rows - shift[:, None]) * counts, shift
+
+
+def row_balance(members: Float[np.ndarray, "T S N"]) -> Float[np.ndarray, "T S 1"]:
+    """The root of each row's weight, with which all classes count alike; 0 for rows that do not count."""
+    shots = members.sum(axis=1, keepdims=True)
+    return np.asarray(np.sqrt(members @ (shots.mean(axis=-1, keepdims=True) / shots).mT))
+
+
+def ridge_weights(
+    rows: Float[np.ndarray, "T S D"], targets: Float[np.ndarray, "S N"], strength: float
+) -> Float[np.ndarray, "T D N"]:
+    """The W that minimise `|rows W - targets|² + strength |W|²`, solved in as few dimensions as there are."""
+    dual = rows.shape[1] <= rows.shape[2]
+    gram = rows @ rows.mT if dual else rows.mT @ rows
+    gram += strength * np.eye(gram.shape[-1], dtype=rows.dtype)
+    if dual:
+        return np.asarray(rows.mT @ np.linalg.solve(gram, targets))
+    return np.asarray(np.linalg.solve(gram, rows.mT @ targets))

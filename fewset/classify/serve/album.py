@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewset.classify.background.head import Background
+from fewset.classify.background.comparison import Background
 from fewset.classify.labels import check_class_names
 from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.photos.support import Support, support_of_photos

@@ -4,11 +4,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int
-from scipy.special import softmax
 
-from fewset.classify.heads import ClassifierHead, prepared
+from fewset.classify.heads import ClassifierHead, prepared, softmax
 from fewset.classify.photos.support import Support
 from fewset.classify.trust.calibration import Interval, left_out_interval, left_out_temperature
 from fewset.classify.trust.copies import numbered_copies, numbered_groups
@@ -96,7 +94,7 @@ def examine(head: ClassifierHead, support: Support) -> Trust:
     rows = prepared(support.features, head.power)
     copies = numbered_copies(rows, support.fingerprints)
     together = numbered_groups(support.groups, copies)
-    logits = left_out_logits(head, torch.from_numpy(rows), labels, way, together)
+    logits = left_out_logits(head, rows, labels, way, together)
     different = np.bincount(labels[_firsts(together * way + labels)], minlength=way)
     testable = (different >= LEAST_SHOTS)[labels] & ~np.isnan(logits[:, 0])
     tested = _firsts(copies) & testable
@@ -104,7 +102,7 @@ def examine(head: ClassifierHead, support: Support) -> Trust:
 
     groups = len(np.unique(together[tested])) if any(support.groups) else None
     temperature = left_out_temperature(logits[tested], labels[tested], groups)
-    probabilities = softmax(logits / temperature, axis=1)
+    probabilities = softmax(logits / temperature)
     answers = logits.argmax(axis=1)
     alone = closeness(support.features, labels).left_out(together)
     return Trust(

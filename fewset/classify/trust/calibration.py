@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 Z95 = 1.959963984540054
 DEPENDENCE = 2.0
@@ -74,6 +72,9 @@ def left_out_temperature(
     """
     if not len(labels):
         return 1.0
+    from scipy.optimize import minimize_scalar
+    from scipy.special import logsumexp
+
     independent = len(labels) if groups is None else groups
     weight = independent / len(labels)
     usual, share = -2 * np.log(weight), doubt / (independent + doubt)

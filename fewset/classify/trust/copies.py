@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from fewset.classify.heads import unit_rows
 
@@ -65,6 +63,9 @@ def numbered_groups(groups: Sequence[str], copies: Int[np.ndarray, " n"]) -> Int
     named = np.array([bool(group) for group in groups])
     if not named.any():
         return copies
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     photos, numbers = np.flatnonzero(named), np.unique(np.array(groups)[named], return_inverse=True)[1]
     count = len(groups)
     first = np.concatenate([np.arange(count), photos])

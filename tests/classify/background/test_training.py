@@ -1,5 +1,6 @@
 """A background: FEAT is trained on it, kept where it is ahead on other classes, and saved."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,12 @@ import torch
 from sklearn.base import clone
 
 from fewset.classify.background import training as background_training
-from fewset.classify.background.head import AdaptedHead, Background, HeldOutComparison
+from fewset.classify.background.comparison import Background, HeldOutComparison
+from fewset.classify.background.head import AdaptedHead, episode_logits
 from fewset.classify.background.training import learn_background
 from fewset.classify.card import summary
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.heads import prepared, solved_episode
+from fewset.classify.heads import prepared, unit_rows
 from fewset.classify.photos.support import support_of_rows
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable
@@ -41,7 +43,7 @@ def test_as_the_loop_has_it() -> None:
     head = random_head(29)
     rows, labels, query = task(0)
     layer = {name: value.numpy() for name, value in head.adapter.layers[0].state_dict().items()}
-    ready, asked = prepared(rows.numpy(), 0.5), prepared(query.numpy(), 0.5)
+    ready, asked = prepared(rows, 0.5), prepared(query, 0.5)
     ways = range(int(labels.max()) + 1)
     centre = np.mean([ready[labels == label].mean(axis=0) for label in ways], axis=0)
     ready, asked = (np.array([unit(row - centre) for row in part]) for part in (ready, asked))
@@ -63,8 +65,8 @@ def test_as_the_loop_has_it() -> None:
         normed = (moved - moved.mean()) / np.sqrt(moved.var() + 1e-5)
         adapted.append(unit(normed * layer["norm.weight"] + layer["norm.bias"]))
     gain = np.exp(head.log_gain.item())
-    expected = answers(head.base, rows, labels, query).numpy() + gain * asked @ np.array(adapted).T
-    np.testing.assert_allclose(answers(head, rows, labels, query).numpy(), expected, atol=1e-10)
+    expected = answers(head.base, rows, labels, query) + gain * asked @ np.array(adapted).T
+    np.testing.assert_allclose(answers(head, rows, labels, query), expected, atol=1e-10)
 
 
 def test_a_model_and_a_head_are_one() -> None:
@@ -74,8 +76,9 @@ def test_a_model_and_a_head_are_one() -> None:
     query = torch.rand(2, 11, 7, generator=generator, dtype=torch.float64)
     mask = torch.ones(2, 3, 5, dtype=torch.bool)
     mask[0, 1, 2:] = False
-    solution = head.solve(support.flatten(1, 2), episode_membership(support, mask))
-    torch.testing.assert_close(head(support, query, mask=mask), solution.logits(query))
+    rows, members = support.flatten(1, 2), episode_membership(support, mask)
+    solution = head.solve(rows.numpy(), members.numpy())
+    np.testing.assert_allclose(head(support, query, mask=mask).numpy(), solution.logits(query.numpy()))
 
 
 def test_it_pays_where_other_classes_teach_something(taught: Background) -> None:
@@ -90,7 +93,7 @@ def test_it_pays_where_other_classes_teach_something(taught: Background) -> None
     ready = torch.from_numpy(prepared(rows, taught.head.power))
     adapted, alone = (
         score_tasks(
-            lambda *episode, head=head: solved_episode(head, episode[0]).logits(episode[1]),
+            partial(episode_logits, head),
             ready,
             ClassIndex(labels),
             spec,
@@ -146,17 +149,18 @@ def test_the_set_is_kept_where_it_adds(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_without_the_set_a_class_is_adapted_by_itself() -> None:
     """As by attention to itself alone, with the same weights."""
     head = random_head(29)
-    rows = torch.rand(2, 7, 29, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    members = torch.eye(7, dtype=torch.float64).expand(2, -1, -1)
+    rows = np.random.default_rng(0).uniform(size=(2, 7, 29))
+    members = np.stack([np.eye(7)] * 2)
     head.uses_set = False
     found = head.solve(rows, members)
     base = head.base.solve(rows, members)
-    prototypes = torch.nn.functional.normalize(rows - base.shift.unsqueeze(1), dim=-1)
+    prototypes = torch.from_numpy(unit_rows(rows - base.shift[:, None]))
     for task_number in range(2):
         for label in range(7):
             one = head.adapter(prototypes[task_number, label].view(1, 1, -1))[0, 0]
-            expected = base.weight[task_number, :, label] + head.log_gain.exp() * one / one.norm()
-            torch.testing.assert_close(found.weight[task_number, :, label], expected)
+            gained = (head.log_gain.exp() * one / one.norm()).numpy()
+            expected = base.weight[task_number, :, label] + gained
+            np.testing.assert_allclose(found.weight[task_number, :, label], expected)
 
 
 def test_it_is_dropped_where_they_teach_nothing() -> None:

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from fewset import FewShotClassifier
-from fewset.classify.background.head import Background, HeldOutComparison
+from fewset.classify.background.comparison import Background, HeldOutComparison
 from fewset.classify.export.classifiers import joined_graph
 from fewset.classify.heads import CLASSIFIER_HEADS
 from fewset.classify.model import learn

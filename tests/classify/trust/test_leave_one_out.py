@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewset.classify.heads import CLASSIFIER_HEADS, find_classifier_head, signed_power
+from fewset.classify.heads import CLASSIFIER_HEADS, find_classifier_head, prepared
 from fewset.classify.trust.leave_one_out import left_out_logits, left_out_turns
 from tests.helpers.backgrounds import random_head
 from tests.helpers.classifier_tasks import left_out_by_refitting, task
@@ -19,11 +18,9 @@ def test_as_brute_force(name: str, dim: int, shots: tuple[int, ...]) -> None:
     head = random_head(dim) if name == "FEAT" else find_classifier_head(name)
     features, labels, _ = task(0, dim, shots)
     alone = np.arange(len(labels))
-    found = left_out_logits(head, signed_power(features, head.power), labels.numpy(), len(shots), alone)
+    found = left_out_logits(head, prepared(features, head.power), labels, len(shots), alone)
     tolerance = 1e-3 if name == "logistic" else 1e-10  # scikit-learn's solver stops by a tolerance
-    np.testing.assert_allclose(
-        found, left_out_by_refitting(head, features.numpy(), labels.numpy(), alone), atol=tolerance
-    )
+    np.testing.assert_allclose(found, left_out_by_refitting(head, features, labels, alone), atol=tolerance)
     assert np.isnan(found[:, 0]).tolist() == [shots[label] == 1 for label in labels]
 
 
@@ -35,11 +32,9 @@ def test_copies_are_left_out_together(seed: int, shots: list[int], fits: int) ->
     features, labels, _ = task(seed, 11, tuple(shots))
     copies = np.random.default_rng(seed).integers(0, max(2, len(labels) - 2), size=len(labels))
     head = find_classifier_head("ridge")
-    rows = signed_power(features, 0.5)
-    found = left_out_logits(head, rows, labels.numpy(), len(shots), copies, fits)
-    np.testing.assert_allclose(
-        found, left_out_by_refitting(head, features.numpy(), labels.numpy(), copies, fits), atol=1e-10
-    )
+    rows = prepared(features, 0.5)
+    found = left_out_logits(head, rows, labels, len(shots), copies, fits)
+    np.testing.assert_allclose(found, left_out_by_refitting(head, features, labels, copies, fits), atol=1e-10)
 
 
 def test_each_turn_takes_one_photo_of_a_class() -> None:
@@ -62,7 +57,7 @@ def test_noise_is_at_chance(name: str) -> None:
     head = find_classifier_head(name)
     right = []
     for _ in range(20):
-        rows = signed_power(torch.from_numpy(generator.exponential(size=(25, 211))), head.power)
+        rows = prepared(generator.exponential(size=(25, 211)), head.power)
         right.append((left_out_logits(head, rows, labels, 5, np.arange(25)).argmax(axis=1) == labels).mean())
     assert np.mean(right) == pytest.approx(0.2, abs=0.06)
 
@@ -71,10 +66,10 @@ def test_the_mean_that_is_taken_off_does_not_know_the_left_out_photos() -> None:
     """They are far from all others: had they moved the mean, the answers would be others."""
     head = find_classifier_head("ridge")
     features, labels, _ = task(0, 29, (3, 3))
-    features[[0, 3]] *= torch.linspace(0, 100, 29)
-    rows = signed_power(features, 0.5)
-    stay = torch.tensor([1, 2, 4, 5])
-    alone = head.solve(rows[None, stay], torch.eye(2, dtype=torch.float64)[labels[stay]].unsqueeze(0))
-    torch.testing.assert_close(alone.shift[0], rows[stay].mean(dim=0))
-    found = left_out_logits(head, rows, labels.numpy(), 2, np.arange(6))
-    np.testing.assert_allclose(found[[0, 3]], alone.logits(rows[None, [0, 3]])[0].numpy(), atol=1e-10)
+    features[[0, 3]] *= np.linspace(0, 100, 29)
+    rows = prepared(features, 0.5)
+    stay = [1, 2, 4, 5]
+    alone = head.solve(rows[None, stay], np.eye(2)[labels[stay]][None])
+    np.testing.assert_allclose(alone.shift[0], rows[stay].mean(axis=0))
+    found = left_out_logits(head, rows, labels, 2, np.arange(6))
+    np.testing.assert_allclose(found[[0, 3]], alone.logits(rows[None, [0, 3]])[0], atol=1e-10)
