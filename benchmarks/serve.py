@@ -24,7 +24,7 @@ from fewset.bench.workers import Repetition, Side
 from fewset.classify.classifier import FewShotClassifier
 from fewset.classify.photos.rows import photo_rows
 from fewset.classify.photos.sources import Photo
-from fewset.compute.devices import pick_device
+from fewset.compute.device_names import find_device
 from fewset.compute.machine import peak_memory
 from fewset.core.extras import import_extra
 from fewset.encoders import DEFAULT
@@ -68,7 +68,7 @@ def measure_serve(
     """
     for module in ("fastapi", "uvicorn", "python_multipart"):
         import_extra(module, "web")
-    device = str(pick_device(setup.device))
+    device = find_device(setup.device)
     load = {"uploads": uploads, "width": width, "height": height, "requests": requests, "clients": clients}
     alone = {"device": device, "images": requests}
     (served, *encoded), record = measure_sides(
@@ -104,7 +104,7 @@ class Photos:
     """JPEG files in memory to rows of features, by the encoder that users get: what `predict` does first."""
 
     def __init__(self, device: str, images: int) -> None:
-        self.encoder = load_efficientnet_lite(DEFAULT, pick_device(device))
+        self.encoder = load_efficientnet_lite(DEFAULT, find_device(device))
         self.photos = [_in_memory(photo) for photo in islice(cycle(made_photographs(*NEW)), images)]
 
     def __call__(self) -> Repetition:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import fewset
+from fewset.classify.classifier import FewShotClassifier
+from tests.helpers.photos import write_photos
 
 PACKAGE = Path(fewset.__file__).parent
 
@@ -96,4 +98,29 @@ def test_heavy_libraries_are_imported_where_they_are_used(
     program: str, unwanted: str, tmp_path: Path
 ) -> None:
     check = f"import sys; sys.exit(any(name in sys.modules for name in {unwanted.split()}))"
-    subprocess.run([sys.executable, "-c", f"{program}; {check}"], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", f"{program}\n{check}"], check=True, cwd=tmp_path)
+
+
+SERVE = """
+from pathlib import Path
+import fewset.classify.serve.server
+from fewset.classify.serve.workbench import open_workbench
+open_workbench(Path("my.fewset"), None, "auto")[1].close()
+"""
+FIT = COMMAND.format(["fit", "photos", "-o", "again.fewset"])
+PREDICT = COMMAND.format(["predict", "my.fewset", "photos/grass/0.png", "--reject", "--csv", "answers.csv"])
+
+
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        pytest.param(PREDICT, "torch sklearn scipy matplotlib", id="predict"),
+        pytest.param(FIT, "torch", id="fit", marks=pytest.mark.slow),
+        pytest.param(SERVE, "torch", id="serve", marks=pytest.mark.slow),
+    ],
+)
+def test_with_onnxruntime_a_classifier_needs_no_torch(program: str, unwanted: str, tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", shots=1)
+    FewShotClassifier().fit(photos).save(tmp_path / "my.fewset")
+    check = f"import sys; sys.exit(any(name in sys.modules for name in {unwanted.split()}))"
+    subprocess.run([sys.executable, "-c", f"{program}\n{check}"], check=True, cwd=tmp_path)

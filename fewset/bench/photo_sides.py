@@ -1,6 +1,9 @@
 """The sides of `fewset bench classify`: rows of photos, and a folder of photos to a saved classifier."""
 
 import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,17 +19,17 @@ from torch import Tensor, nn
 
 from fewset.bench.workers import Repetition
 from fewset.classify.classifier import FewShotClassifier
-from fewset.compute.devices import pick_device
+from fewset.compute.device_names import find_device
 from fewset.data.images.decoding import decode_photo, encode
 from fewset.encoders import DEFAULT
 from fewset.encoders.efficientnet_lite import (
     EPSILON,
-    SameConvolution,
     layer_state,
     load_efficientnet_lite,
     published_state,
 )
 from fewset.encoders.network import NetworkEncoder
+from fewset.encoders.torch_networks.efficientnet_lite import SameConvolution
 
 SEED = 0
 _CLASSES = 5
@@ -46,7 +49,7 @@ class _Normalised(nn.Module):
         return normalised
 
 
-def plain_encoder(name: str, device: torch.device, folded: bool = False) -> NetworkEncoder:
+def plain_encoder(name: str, device: str, folded: bool = False) -> NetworkEncoder:
     """An EfficientNet-Lite as published code has it: NCHW, a convolution and then its normalisation.
 
     With `folded` the normalisation stays folded into the convolution.
@@ -57,12 +60,13 @@ def plain_encoder(name: str, device: torch.device, folded: bool = False) -> Netw
         for place, layer in list(network.named_modules()):
             if isinstance(layer, SameConvolution):
                 network.set_submodule(place, _Normalised(layer))
-        network.load_state_dict(layer_state(published_state(name)))
+        state = layer_state(published_state(name))
+        network.load_state_dict({key: torch.from_numpy(values) for key, values in state.items()})
     network.eval().requires_grad_(False).to(device, memory_format=torch.contiguous_format)
     return replace(encoder, network=lambda images: network(images.contiguous()))
 
 
-ENGINES: dict[str, Callable[[torch.device], NetworkEncoder]] = {
+ENGINES: dict[str, Callable[[str], NetworkEncoder]] = {
     "default": lambda device: load_efficientnet_lite(DEFAULT, device),
     "torch": lambda device: load_efficientnet_lite(DEFAULT, device, "torch"),
     "onnxruntime": lambda device: load_efficientnet_lite(DEFAULT, device, "onnxruntime"),
@@ -92,7 +96,7 @@ class Rows:
     """Images in memory, of the size that the network takes, to rows of features."""
 
     def __init__(self, engine: str, device: str, images: int) -> None:
-        self.encoder = ENGINES[engine](pick_device(device))
+        self.encoder = ENGINES[engine](find_device(device))
         side = self.encoder.input_size
         pixels = np.random.default_rng(SEED).integers(256, size=(images, side, side, 3), dtype=np.uint8)
         self.images = [decode_photo(one, side) for one in pixels]
@@ -103,6 +107,36 @@ class Rows:
         return {"seconds": time.perf_counter() - began, "images": len(rows), "row": rows[-1].tolist()}
 
 
+_PREDICT = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv.pop().split()))
+from fewset.__main__ import main
+main()
+"""
+
+
+class Start:
+    """`fewset predict` of one photo, as a new process. Seconds are those of the processor, not a clock's.
+
+    :param hidden: libraries that the process does not find
+    """
+
+    def __init__(self, hidden: str = "") -> None:
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder, self.hidden = Path(self.scratch.name), hidden
+        write_photographs(self.folder / "photographs", 2 * _CLASSES, 640, 480)
+        FewShotClassifier().fit(self.folder / "photographs").save(self.folder / "my.fewset")
+
+    def __call__(self) -> Repetition:
+        photo = self.folder / "photographs" / "class0" / "0.jpg"
+        command = [sys.executable, "-c", _PREDICT, "predict", "my.fewset", str(photo), self.hidden]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return {"seconds": seconds, "images": 1}
+
+
 class Fit:
     """A folder of large photos to a saved classifier, with the encoder that users get, already loaded."""
 
@@ -110,15 +144,17 @@ class Fit:
         self.scratch, self.photos = tempfile.TemporaryDirectory(), photos
         self.folder = Path(self.scratch.name) / "photographs"
         write_photographs(self.folder, photos, width, height)
-        self.encoder = load_efficientnet_lite(DEFAULT, pick_device(device))
+        self.encoder = load_efficientnet_lite(DEFAULT, find_device(device))
 
     def __call__(self) -> Repetition:
         ends, network_seconds = [], 0.0
 
-        def watched(images: Tensor) -> Tensor:
+        def watched(images: Any) -> Any:
             nonlocal network_seconds
             start = time.perf_counter()
-            rows = self.encoder.network(images).cpu()
+            rows = self.encoder.network(images)
+            if isinstance(rows, Tensor):  # a GPU is given work ahead of time
+                rows = rows.cpu()
             ends.append(time.perf_counter())
             network_seconds += ends[-1] - start
             return rows

@@ -36,8 +36,8 @@ _FEW = 100  # photos that are embedded without a progress bar
 class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns classes from a few photos each, estimates its accuracy, and rejects photos of other things.
 
-    `X` is everywhere a folder or zip file, or a sequence of paths, Pillow images or arrays of pixels; a 2-D
-    float array is rows of features, whatever the encoder.
+    `X` is everywhere a folder or zip file, or a sequence of paths, Pillow images or arrays of pixels; a frame
+    may have one column of paths. A 2-D float array is rows of features, whatever the encoder.
 
     After `fit` there are `classes_`, `n_features_in_`, `learned_` (the labelled photos and the fitted head),
     `trust_` (how far to trust it) and `skipped_` (photos that could not be read, with the reasons); with a
@@ -52,7 +52,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reject: None: every photo is of one of the classes. "auto": a photo unlike all labelled ones is "none
             of these" (-1 where labels are numbers), with a false-rejection rate of about 5 %; a number
             between 0 and 1 is another rate.
-        device: Where the encoder computes: "auto", "cpu", "cuda", "cuda:1".
+        device: Where the encoder computes: "auto", "cpu", "cuda", "cuda:1", "mps".
         classes_from: Which folder is the class of `birds/owl/1.jpg`: "folder" (owl), "top" (birds) or "path"
             (birds/owl). None: the innermost, and an error where that may not be meant.
 
@@ -178,6 +178,15 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, together: bool = False) -> Float[np.ndarray, "m N"]:  # noqa: N803
         """The probability of each class, calibrated on the labelled photos."""
         return self._probabilities(self._features(X), together)
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, "*answers"]:  # noqa: N803
+        """The logits of each class, whose softmax are the probabilities.
+
+        With two classes, as scikit-learn has it: the logit of the second less that of the first.
+        """
+        features = self._features(X)
+        logits = self.learned_.linear.logits(features)
+        return logits if len(self.classes_) > 2 else logits[:, 1] - logits[:, 0]
 
     def predict_top(self, X: Any, k: int = 3) -> list[tuple[tuple[Any, float], ...]]:  # noqa: N803
         """The `k` likeliest classes of each photo with their probabilities, the likeliest first."""

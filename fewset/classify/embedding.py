@@ -1,4 +1,4 @@
-"""Photos to rows of features: a function, a step of a scikit-learn pipeline, and how encoders are found.
+"""Photos to rows of features: a function, and how encoders are found.
 
 A classifier's file gives the path of an encoder relative to its own folder, so that both can be moved
 together and loaded from any working directory.
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float32
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from fewset.classify.model import Learned
 from fewset.classify.photos.rows import PhotoRow, photo_rows
@@ -22,11 +21,8 @@ from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet
 from fewset.encoders import Encoder, is_encoder
 from fewset.encoders.onnx_file import parts_of, settings_of
-from fewset.evaluation.embedding import embed_images
 from fewset.experiments.run_encoder import load_encoder
-from fewset.experiments.weights import load
 from fewset.io.paths import recorded_path, user_path
-from fewset.models.model import image_embedder
 
 _LISTED = 3
 _MOST_FILES = 10_000  # of a directory
@@ -74,7 +70,7 @@ def embed(photos: Any, encoder: str | Encoder = "auto", device: str = "auto") ->
         photos: A folder, a zip file, a sequence of paths, Pillow images or arrays of pixels, an `ImageSet`.
         encoder: A name, the path of a run, or an encoder itself. An `ImageSet` with a run or a released model
             gives the set's table of embeddings, on which tasks are scored.
-        device: Where to compute: "auto", "cpu", "cuda", "cuda:1".
+        device: Where to compute: "auto", "cpu", "cuda", "cuda:1", "mps".
 
     Returns:
         The table, in the order of the photos (of a folder: sorted by path).
@@ -90,6 +86,10 @@ def embed(photos: Any, encoder: str | Encoder = "auto", device: str = "auto") ->
     """
     if isinstance(photos, ImageSet):
         if isinstance(encoder, str) and not is_encoder(encoder):
+            from fewset.evaluation.embedding import embed_images
+            from fewset.experiments.weights import load
+            from fewset.models.model import image_embedder
+
             rows = np.arange(len(photos.labels))
             model = image_embedder(load(encoder), "fewset.embed")
             return embed_images(model, photos.images, rows).cpu().numpy()
@@ -112,27 +112,6 @@ def readable_features(rows: Iterable[PhotoRow]) -> Float32[np.ndarray, "n D"]:
             "replace or remove them"
         )
     return np.stack(features)
-
-
-class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """An encoder as a step of a pipeline: `make_pipeline(ImageEncoder(), FewShotClassifier())`."""
-
-    def __init__(self, encoder: str | Encoder = "auto", *, device: str = "auto") -> None:
-        self.encoder = encoder
-        self.device = device
-
-    def fit(self, X: Any = None, y: Any = None) -> "ImageEncoder":  # noqa: ARG002, N803
-        return self
-
-    def transform(self, X: Any) -> Float32[np.ndarray, "n D"]:  # noqa: N803
-        return embed(X, self.encoder, self.device)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        return tags
 
 
 def name_in_file(name: str, folder: Path) -> str:

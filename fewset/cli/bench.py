@@ -22,7 +22,7 @@ def bench(
         typer.Argument(
             help="evaluate: tasks embedded once against the published way; train: the steps of both stages "
             "against PyTorch's plain default; data: the input of training, and the import of JPEG files; "
-            "classify: the encoder of photos, and large photos to a saved classifier."
+            "classify: the encoder of photos, large photos to a saved classifier, and the start of predict."
         ),
     ],
     data: Annotated[str | None, typer.Option(help="An imported set; default: strokes.")] = None,

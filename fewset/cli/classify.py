@@ -65,13 +65,14 @@ def fit(
 
     Example: `fewset fit photos/ -o my.fewset`
     """
-    start(plugin)
+    start(plugin, with_torch=background is not None)
     from fewset.classify.card import model_card
     from fewset.classify.classifier import FewShotClassifier
     from fewset.classify.embedding import chosen_encoder, files_of
     from fewset.classify.photos.sources import check_no_photo, read_files
     from fewset.classify.saving import is_classifier
     from fewset.compute import distributed
+    from fewset.compute.machine import tune
 
     if is_classifier(photos):
         raise UserError(
@@ -84,6 +85,7 @@ def fit(
         check_output(path, chain(read_files(folders), files_of(encoder), plugin or ()))
         check_no_photo(path)
     chosen_encoder(encoder, device)  # a wrong name is an error before the photos are read
+    tune(with_torch=False)
     options: Any = {"background": background, "device": device, "classes_from": classes_from}
     with left_out_later():
         classifier = FewShotClassifier(encoder, head, **options).fit(photos)
@@ -143,12 +145,12 @@ def predict(
 
     Example: `fewset predict my.fewset inbox/ --reject --csv answers.csv`
     """
-    start(plugin)
+    start(plugin, with_torch=False)
     from fewset.classify.embedding import files_of
     from fewset.classify.predict.run import Outputs, predict_to
-    from fewset.compute.devices import pick_device
+    from fewset.compute.device_names import find_device
 
-    pick_device(device)  # a wrong one is found first
+    find_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:
         raise UserError("photos are either moved or linked; give --move-to or --link-to, not both")
     classifier, paths = in_order(classifier, paths)
@@ -271,7 +273,8 @@ def serve(
 
     Example: `fewset serve my.fewset`
     """
-    start(plugin)
+    start(plugin, with_torch=False)
+    from fewset.compute.machine import tune
     from fewset.core.extras import import_extra
 
     for module in ("fastapi", "uvicorn", "python_multipart"):
@@ -280,6 +283,7 @@ def serve(
     from fewset.classify.serve.workbench import open_workbench
 
     bench, queue = open_workbench(classifier, encoder, device)
+    tune(with_torch=False)
     saved = work_file(classifier)
     for file, when in earlier_work(saved):
         echo(f"earlier work, saved at {when}: continue with `fewset serve {file}`, or delete that file")
@@ -299,9 +303,11 @@ def _predictor(
     from fewset.classify.predict.answers import Predictor
     from fewset.classify.saving import load_classifier
     from fewset.classify.trust.rejection import SHARE
+    from fewset.compute.machine import tune
 
     learned, share = load_classifier(file)
     used = encoder_of(learned, encoder, device)
+    tune(with_torch=False)
     if reject is not None:
         share = (share or SHARE) if reject else None
     if share is not None and not learned.trust.closeness:

@@ -44,7 +44,7 @@ PluginOption = Annotated[
     list[Path] | None,
     typer.Option(envvar=PLUGINS, help="A Python file with custom parts, which is executed. Repeatable."),
 ]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto (a GPU where there is one).")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto (cuda where there is one).")]
 LogToOption = Annotated[
     list[str] | None,
     typer.Option(metavar="TRACKER", help="tensorboard, mlflow, wandb, or a plugin's. Repeatable."),
@@ -52,14 +52,15 @@ LogToOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def start(plugins: Iterable[Path] | None = None) -> None:
+def start(plugins: Iterable[Path] | None = None, with_torch: bool = True) -> None:
     """Tune the process, which must come before the first import of torch, then load the plugins.
 
-    Every command that computes calls this before it imports anything of the library.
+    Every command that computes calls this before it imports anything of the library. Without `with_torch` it
+    calls `tune` again after torch may have been imported.
     """
     from fewset.compute.machine import tune
 
-    tune()
+    tune(with_torch)
     load_plugins(plugins)
 
 

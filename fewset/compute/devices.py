@@ -10,10 +10,8 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from fewset.compute.distributed import all_gather, local_rank, world_size
-from fewset.core.errors import UserError
-from fewset.core.names import shortened
-from fewset.core.parsing import whole_number
+from fewset.compute.device_names import find_device
+from fewset.compute.distributed import all_gather
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -28,39 +26,20 @@ total.backward()
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device of that name; "auto" is a GPU if there is one. Each process of a machine has its own."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    kind, colon, number = name.partition(":")
-    asked = whole_number(number)
-    if kind not in ("cpu", "cuda") or (colon and (kind == "cpu" or asked is None)):
-        raise UserError(f"--device is {shortened(name)!r}, expected cpu, cuda, cuda:1 (and so on) or auto")
-    if kind == "cpu":
-        return torch.device("cpu")
-    if world_size() > 1 and colon:
-        raise UserError(
-            f"--device {name} is one GPU, but there are {world_size()} processes; give --device cuda"
-        )
-    count, wanted = torch.cuda.device_count(), local_rank() if asked is None else asked
-    if wanted >= count:
-        raise UserError(
-            f"--device {name} needs GPU {wanted}, but torch finds {count} here; take another, or --device cpu"
-        )
-    device = torch.device("cuda", wanted)
-    torch.cuda.set_device(device)
-    return device
+    """The device that `find_device` names."""
+    return torch.device(find_device(name))
 
 
 def device_name(device: torch.device) -> str:
-    """The name of the device in records: "cpu", or the name of the GPU."""
-    return device.type if device.type == "cpu" else torch.cuda.get_device_name(device)
+    """The name of the device in records: "cpu", "mps", or the name of the GPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def send(values: Shaped[Tensor, "*any"], device: torch.device) -> Shaped[Tensor, "*any"]:
     """The values on the device; to a GPU through pinned memory, without waiting for the copy."""
-    if device.type == "cuda":
-        values = values.pin_memory()
-    return values.to(device, non_blocking=True)
+    if device.type != "cuda":
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 def usable_precision(wanted: Precision, device: torch.device) -> tuple[Precision, str]:
@@ -72,7 +51,8 @@ def usable_precision(wanted: Precision, device: torch.device) -> tuple[Precision
 def _problem(device: torch.device) -> str:
     if device.type == "cpu":
         return _probe()
-    return "" if torch.cuda.is_bf16_supported() else f"on {device_name(device)}"
+    supported = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return "" if supported else f"on {device_name(device)}"
 
 
 @cache

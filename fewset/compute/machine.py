@@ -15,7 +15,7 @@ import fewset
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
-def tune() -> None:
+def tune(with_torch: bool = True) -> None:
     """Keep freed memory in the process, flush denormal values to zero, let idle threads sleep soon.
 
     - By default glibc returns large freed buffers to the system, and the page faults of getting them again
@@ -26,6 +26,9 @@ def tune() -> None:
       reads the time when it is first imported, so call `tune` before.
 
     Torch computes with `OMP_NUM_THREADS` threads, else with one for each core that this process may use.
+
+    :param with_torch: False where it may turn out that torch is not needed: it is tuned if it is imported,
+        so call `tune` again as soon as it may be
     """
     if os.environ.get("FEWSET_TUNE", "1") == "0":
         return
@@ -36,11 +39,21 @@ def tune() -> None:
 
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+    if not with_torch and "torch" not in sys.modules:
+        return
     import torch
 
     torch.set_flush_denormal(True)
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(usable_cores())
+
+
+def computing_threads() -> int:
+    """As many threads as torch computes with, or would if it were imported."""
+    if "torch" in sys.modules:
+        return int(sys.modules["torch"].get_num_threads())
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else usable_cores()
 
 
 def usable_cores() -> int:

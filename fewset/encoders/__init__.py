@@ -1,19 +1,19 @@
 """Encoders: photographs in, rows of features out. One file each, `@register_encoder("name")`.
 
-The contract: fewset calls the registered function or class with a device, `make(device)`, and gets an
-encoder, which maps a sequence of Pillow images (upright, of any mode and size) to a float32 array (n, `dim`),
-in their order, a few images in memory at a time. Preprocessing belongs to the encoder, as it belongs to the
-weights. A name that ends in a colon is a family: `hf:DIRECTORY` calls `make("DIRECTORY", device)`.
+The contract: fewset calls the registered function or class with the name of a device, `make("cuda:1")`, and
+gets an encoder, which maps a sequence of Pillow images (upright, of any mode and size) to a float32 array
+(n, `dim`), in their order, a few images in memory at a time. Preprocessing belongs to the encoder, as it
+belongs to the weights. A name that ends in a colon is a family: `hf:DIRECTORY` calls
+`make("DIRECTORY", device)`.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Float32
 
-from fewset.compute.devices import pick_device
+from fewset.compute.device_names import find_device
 from fewset.core.errors import UserError
 from fewset.core.registry import Registered, Registry
 from fewset.encoders.preprocessing import PilImage
@@ -43,7 +43,8 @@ class Encoder(Protocol):
         """The sha256 of its weights and of its preprocessing: rows of one digest go together."""
 
     @property
-    def device(self) -> torch.device: ...
+    def device(self) -> str:
+        """Where it computes, as torch calls it: "cpu", "cuda:1", "mps"."""
 
     def __call__(self, images: Sequence[PilImage]) -> Float32[np.ndarray, "n D"]: ...
 
@@ -63,7 +64,8 @@ ENCODERS: Registry[Callable[..., Encoder]] = Registry("encoder", __name__)
 def register_encoder(name: str) -> Callable[[Registered], Registered]:
     """Make an encoder known by name: a decorator for the function or class that makes it.
 
-    What is registered is called with a device and returns an encoder (`Encoder`).
+    What is registered is called with the name of a device, such as "cpu" or "cuda:1", and returns an encoder
+    (`Encoder`).
 
     Args:
         name: The name, which must be free. One that ends in a colon is a family: `hf:DIRECTORY` calls what
@@ -105,11 +107,11 @@ def find_encoder(name: str = "auto", device: str = "auto") -> Encoder:
     registered = _registered_name(name)
     make = ENCODERS[registered]
     if not registered.endswith(":"):
-        return make(pick_device(device))
+        return make(find_device(device))
     argument = name.removeprefix(registered)
     if not argument:
         raise UserError(f"the encoder {name!r} needs a name after the colon, as in {name}my-model")
-    return make(argument, pick_device(device))
+    return make(argument, find_device(device))
 
 
 def _registered_name(name: str) -> str:

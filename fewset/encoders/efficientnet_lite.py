@@ -9,29 +9,26 @@ no clear gain here: +0.7, -1.0, +0.3 and +0.9 points at 5-way 1-shot on validati
 train classes of CUB and Sketchy (photos; sketches). The central square loses 3.8 on CUB.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_weights
+from jaxtyping import Float32
 
+from fewset.compute.machine import computing_threads
 from fewset.core.errors import UserError
 from fewset.core.extras import import_extra, imports
 from fewset.encoders import register_encoder
-from fewset.encoders.network import NetworkEncoder
+from fewset.encoders.network import ArrayEncoder, NetworkEncoder
 from fewset.encoders.onnx_rows import IMAGES, ROWS, open_session
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
 from fewset.io.files import file_digest
 from fewset.io.reading import Damaged, remedy
+from fewset.io.saved_arrays import read_saved_arrays
 
 Engine = Literal["auto", "torch", "onnxruntime"]
 DIM = 1280
@@ -61,7 +58,7 @@ _VARIANTS = {
 }  # fmt: skip
 
 
-def layer_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def layer_state(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """A published file with the keys `L.conv.…` for a convolution L, and `L.norm.…` for its normalisation."""
     rest = {key.removeprefix("_").replace("._", "."): value for key, value in state.items()}
     for name in ("fc.weight", "fc.bias"):  # the classifier of ImageNet's classes
@@ -76,16 +73,16 @@ def layer_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return layers | rest
 
 
-def fold_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def fold_state(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The convolutions of a published file with their normalisations folded in; all keys are used."""
     rest = layer_state(state)
     folded = {}
     for name in [key.removesuffix(_WEIGHT) for key in rest if key.endswith(_WEIGHT)]:
         mean, variance, scale, shift = (rest.pop(f"{name}.norm.{key}") for key in _STATISTICS)
         rest.pop(f"{name}.norm.num_batches_tracked")
-        folded[f"{name}.weight"], folded[f"{name}.bias"] = fuse_conv_bn_weights(
-            rest.pop(name + _WEIGHT), None, mean, variance, EPSILON, scale, shift
-        )
+        deviation = 1 / np.sqrt(variance + np.float32(EPSILON))  # multiplied as torch does, to the bit
+        folded[f"{name}.weight"] = rest.pop(name + _WEIGHT) * (scale * deviation)[:, None, None, None]
+        folded[f"{name}.bias"] = -mean * deviation * scale + shift
     return folded | rest
 
 
@@ -100,29 +97,30 @@ _NORMS = {
 }
 
 
-def published_state(name: str) -> dict[str, Tensor]:
+def published_state(name: str) -> dict[str, np.ndarray]:
     """The published weights of a variant."""
-    return dict(torch.load(_weights(name), weights_only=True))
+    return read_saved_arrays(_weights(name))
 
 
-def load_efficientnet_lite(name: str, device: torch.device, engine: Engine = "auto") -> NetworkEncoder:
+def load_efficientnet_lite(name: str, device: str, engine: Engine = "auto") -> NetworkEncoder:
     """The encoder of a variant."""
     variant = _VARIANTS[name]
     weights = _weights(name)
-    with torch.device("meta"):  # no initial weights: they would be drawn from the global generator
-        network = EfficientNetLite(variant.width, variant.depth)
-    network.load_state_dict(fold_state(published_state(name)), assign=True)
-    network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     side = variant.size
     preprocessing = Preprocessing(
         side, side, resize=(side, side), mean=(127 / 255,) * 3, std=(128 / 255,) * 3, resample=BILINEAR
     )
+    digest = preprocessing.digest([weights])
+    folded = fold_state(read_saved_arrays(weights))
     if engine == "auto":
-        engine = "onnxruntime" if device.type == "cpu" and imports("onnx", "onnxruntime") else "torch"
-    encoder = NetworkEncoder(name, DIM, preprocessing.digest([weights]), preprocessing, network, device)
-    if engine == "torch":
-        return encoder
-    return replace(encoder, network=OnnxNetwork(network), threads=torch.get_num_threads())
+        engine = "onnxruntime" if device == "cpu" and imports("onnx", "onnxruntime") else "torch"
+    if engine == "onnxruntime":
+        network = OnnxNetwork(onnx_model(variant.width, variant.depth, folded))
+        return ArrayEncoder(name, DIM, digest, preprocessing, network, device, computing_threads())
+    from fewset.encoders.torch_networks.efficientnet_lite import efficientnet_lite
+
+    in_torch = efficientnet_lite(variant.width, variant.depth, folded, device)
+    return NetworkEncoder(name, DIM, digest, preprocessing, in_torch, device)
 
 
 for _name in _VARIANTS:
@@ -142,9 +140,10 @@ def _weights(name: str) -> Path:
     return files[0]
 
 
-# The network, with folded batch normalisation, in torch and as an ONNX file
+# The network, with folded batch normalisation: its shape, and as an ONNX file
 
-_STEM = 32
+STEM = 32
+"""Channels of the first convolution."""
 _OPSET, _IR_VERSION = 13, 8  # old ones, which every onnxruntime reads
 
 
@@ -167,69 +166,33 @@ _STAGES = (
 )
 
 
-class SameConvolution(nn.Conv2d):
-    """Padded as TensorFlow's "SAME": an odd number of zeros has one more at the end."""
+class BlockShape(NamedTuple):
+    """The convolutions of a block."""
 
-    def __init__(
-        self, channels_in: int, channels_out: int, kernel: int, stride: int = 1, groups: int = 1
-    ) -> None:
-        # At stride 1 both sides get the same padding, which the convolution adds itself without a copy.
-        inside = kernel // 2 if stride == 1 else 0
-        super().__init__(channels_in, channels_out, kernel, stride, padding=inside, groups=groups)
+    channels_in: int
+    channels_out: int
+    kernel: int
+    stride: int
+    expansion: int
 
-    def forward(self, input: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        kernel, stride = self.kernel_size[0], self.stride[0]
-        if stride > 1:
-            pads: list[int] = []
-            for length in (input.shape[3], input.shape[2]):
-                zeros = max(0, (ceil(length / stride) - 1) * stride + kernel - length)
-                pads += [zeros // 2, zeros - zeros // 2]
-            input = F.pad(input, pads)
-        return super().forward(input)
+    @property
+    def residual(self) -> bool:
+        """Whether the input is added to the output."""
+        return self.stride == 1 and self.channels_in == self.channels_out
 
 
-class Block(nn.Module):
-    """Expand, filter each channel separately, project; add the input if the shapes agree."""
-
-    def __init__(self, channels_in: int, channels_out: int, kernel: int, stride: int, expansion: int) -> None:
-        super().__init__()
-        inner = channels_in * expansion
-        self.expand_conv = SameConvolution(channels_in, inner, 1) if expansion > 1 else None
-        self.depthwise_conv = SameConvolution(inner, inner, kernel, stride, groups=inner)
-        self.project_conv = SameConvolution(inner, channels_out, 1)
-        self.residual = stride == 1 and channels_in == channels_out
-
-    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        inner = images if self.expand_conv is None else _relu6(self.expand_conv(images))
-        output: Tensor = self.project_conv(_relu6(self.depthwise_conv(inner)))
-        return output.add_(images) if self.residual else output
-
-
-class EfficientNetLite(nn.Module):
-    """Normalised images to rows of dimension 1,280."""
-
-    def __init__(self, width: float, depth: float) -> None:
-        super().__init__()
-        self.conv_stem = SameConvolution(3, _STEM, 3, 2)
-        blocks: list[Block] = []
-        channels = _STEM
-        for index, stage in enumerate(_STAGES):
-            scaled = 0 < index < len(_STAGES) - 1  # the first and the last keep their depth
-            for repeat in range(ceil(stage.repeats * depth) if scaled else stage.repeats):
-                wider = _round(stage.channels * width)
-                stride = 1 if repeat else stage.stride
-                blocks.append(Block(channels, wider, stage.kernel, stride, stage.expansion))
-                channels = wider
-        self.blocks = nn.Sequential(*blocks)
-        self.conv_head = SameConvolution(channels, DIM, 1)
-
-    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B 1280"]:
-        embedded: Tensor = self.blocks(_relu6(self.conv_stem(images)))
-        return _relu6(self.conv_head(embedded)).mean(dim=(2, 3))
-
-
-def _relu6(values: Tensor) -> Tensor:
-    return F.relu6(values, inplace=True)
+def block_shapes(width: float, depth: float) -> list[BlockShape]:
+    """The blocks of a variant, in order."""
+    shapes: list[BlockShape] = []
+    channels = STEM
+    for index, stage in enumerate(_STAGES):
+        scaled = 0 < index < len(_STAGES) - 1  # the first and the last keep their depth
+        for repeat in range(ceil(stage.repeats * depth) if scaled else stage.repeats):
+            wider = _round(stage.channels * width)
+            stride = 1 if repeat else stage.stride
+            shapes.append(BlockShape(channels, wider, stage.kernel, stride, stage.expansion))
+            channels = wider
+    return shapes
 
 
 def _round(channels: float) -> int:
@@ -239,47 +202,50 @@ def _round(channels: float) -> int:
 
 
 class OnnxNetwork:
-    """The same function computed by onnxruntime, which is faster on a CPU; equal to about 1e-5.
+    """The network computed by onnxruntime, which is faster on a CPU than torch; equal to about 1e-5.
 
     Unlike torch, onnxruntime gives an image the same row in every batch. It computes in the thread that calls
     it, and several may: that is faster than several threads for one batch.
     """
 
-    def __init__(self, network: EfficientNetLite) -> None:
-        self.network = network
-        self._session = open_session(onnx_model(network), torch.device("cpu"), threads=1)
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        self._session = open_session(model, "cpu", threads=1)
 
-    def __call__(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B 1280"]:
-        (rows,) = self._session.run([ROWS], {IMAGES: images.cpu().contiguous().numpy()})
-        return torch.from_numpy(rows)
+    def __call__(self, images: Float32[np.ndarray, "B 3 H W"]) -> Float32[np.ndarray, "B 1280"]:
+        (rows,) = self._session.run([ROWS], {IMAGES: images})
+        return np.asarray(rows)
 
     def onnx_model(self) -> bytes:
-        return onnx_model(self.network)
+        """The ONNX file."""
+        return self._model
 
-    def __reduce__(self) -> tuple[type["OnnxNetwork"], tuple[EfficientNetLite]]:
-        return OnnxNetwork, (self.network,)  # for copies, and other processes: a session can do neither
+    def __reduce__(self) -> tuple[type["OnnxNetwork"], tuple[bytes]]:
+        return OnnxNetwork, (self._model,)  # for copies, and other processes: a session can do neither
 
 
-def onnx_model(network: EfficientNetLite) -> bytes:
+def onnx_model(width: float, depth: float, weights: Mapping[str, np.ndarray]) -> bytes:
     """The network as an ONNX file: normalised images (B, 3, H, W) in, rows (B, 1280) out."""
-    graph = _Graph()
-    value = graph.relu6(graph.convolution(IMAGES, network.conv_stem))
-    for block in cast(Iterable[Block], network.blocks):
-        inner = value
-        if block.expand_conv is not None:
-            inner = graph.relu6(graph.convolution(inner, block.expand_conv))
-        inner = graph.relu6(graph.convolution(inner, block.depthwise_conv))
-        output = graph.convolution(inner, block.project_conv)
-        value = graph.node("Add", output, value) if block.residual else output
-    value = graph.relu6(graph.convolution(value, network.conv_head))
+    graph = _Graph(weights)
+    value = graph.relu6(graph.convolution(IMAGES, "conv_stem", stride=2))
+    for number, shape in enumerate(block_shapes(width, depth)):
+        inner, block = value, f"blocks.{number}"
+        if shape.expansion > 1:
+            inner = graph.relu6(graph.convolution(inner, f"{block}.expand_conv"))
+        groups = shape.channels_in * shape.expansion
+        inner = graph.relu6(graph.convolution(inner, f"{block}.depthwise_conv", shape.stride, groups))
+        output = graph.convolution(inner, f"{block}.project_conv")
+        value = graph.node("Add", output, value) if shape.residual else output
+    value = graph.relu6(graph.convolution(value, "conv_head"))
     return graph.finish(graph.node("GlobalAveragePool", value))
 
 
 class _Graph:
     """Nodes and weights of an ONNX file; values are referred to by their names."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Mapping[str, np.ndarray]) -> None:
         self.onnx: Any = import_extra("onnx", "onnx")
+        self.state = state
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
         self.bounds = [self.weight(np.array(bound, dtype=np.float32)) for bound in (0, 6)]
@@ -294,11 +260,10 @@ class _Graph:
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    def convolution(self, value: str, layer: SameConvolution) -> str:
-        assert layer.bias is not None
-        weights = [self.weight(each.detach().cpu().numpy()) for each in (layer.weight, layer.bias)]
-        strides = list(layer.stride)
-        return self.node("Conv", value, *weights, strides=strides, group=layer.groups, auto_pad="SAME_UPPER")
+    def convolution(self, value: str, layer: str, stride: int = 1, groups: int = 1) -> str:
+        weights = [self.weight(self.state[f"{layer}.{part}"]) for part in ("weight", "bias")]
+        strides = [stride, stride]
+        return self.node("Conv", value, *weights, strides=strides, group=groups, auto_pad="SAME_UPPER")
 
     def relu6(self, value: str) -> str:
         return self.node("Clip", value, *self.bounds)

@@ -11,9 +11,6 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from fewset.core.errors import UserError
 from fewset.core.extras import import_extra
 from fewset.encoders import register_encoder
@@ -21,7 +18,7 @@ from fewset.encoders.network import NetworkEncoder, tried
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
 from fewset.io.paths import recorded_path, user_path
 from fewset.io.reading import Damaged, parsing, read_json, regular_file, remedy
-from fewset.models.backbones import Channels
+from fewset.models.channels import Channels
 
 _CONFIG, _WEIGHTS = "config.json", "model*.safetensors"
 _DEEPEST = 1000  # layers
@@ -31,18 +28,19 @@ _CONVNEXT_STRETCHES = 384  # pixels, from which on the processor of ConvNeXt cro
 
 
 @register_encoder("hf:")
-def load_huggingface(directory: str, device: torch.device) -> NetworkEncoder:
+def load_huggingface(directory: str, device: str) -> NetworkEncoder:
     """The encoder in a directory with `config.json`, `preprocessor_config.json` and `model*.safetensors`."""
     path = user_path(directory)
     with remedy("download the model again, or take another"):
         weights = weights_in(path)
         preprocessing = read_preprocessing(path)
         model, has_pooler = load_model(path)
+    import torch
+
     model.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
     network = network_of(model, has_pooler)
-    dim = tried(network, preprocessing, device, path)
     digest = preprocessing.digest([path / _CONFIG, *weights])
-    return NetworkEncoder(f"hf:{recorded_path(path)}", dim, digest, preprocessing, network, device)
+    return tried(NetworkEncoder(f"hf:{recorded_path(path)}", 0, digest, preprocessing, network, device), path)
 
 
 def read_preprocessing(path: Path) -> Preprocessing:
@@ -154,7 +152,7 @@ def load_model(path: Path) -> tuple[Any, bool]:
     with parsing(path), _silent_and_offline(transformers.utils.logging):
         model, report = transformers.AutoModel.from_pretrained(
             path,
-            dtype=torch.float32,
+            dtype="float32",
             local_files_only=True,
             output_loading_info=True,
             trust_remote_code=False,
@@ -167,15 +165,15 @@ def load_model(path: Path) -> tuple[Any, bool]:
     return model, not pooler
 
 
-def network_of(model: Any, has_pooler: bool) -> Callable[[Tensor], Tensor]:
+def network_of(model: Any, has_pooler: bool) -> Callable[[Any], Any]:
     """Images to rows: the pooled output, or the class token of a model that pools nothing."""
     run = getattr(model, "get_image_features", model)  # of models for images and text
 
-    def embed(images: Tensor) -> Tensor:
+    def embed(images: Any) -> Any:
         output = run(pixel_values=images)
-        if isinstance(output, Tensor):
+        if not hasattr(output, "last_hidden_state"):  # a tensor
             return output
-        pooled: Tensor | None = output.get("pooler_output") if has_pooler else None
+        pooled = output.get("pooler_output") if has_pooler else None
         return output.last_hidden_state[:, 0] if pooled is None else pooled.flatten(1)
 
     return embed

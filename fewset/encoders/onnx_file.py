@@ -18,18 +18,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
+from jaxtyping import Float32
 
 from fewset.core.errors import UserError
 from fewset.core.parsing import parse
 from fewset.encoders import register_encoder
-from fewset.encoders.network import NetworkEncoder, tried
+from fewset.encoders.network import ArrayEncoder, tried
 from fewset.encoders.onnx_rows import open_session, uniform_file
 from fewset.encoders.preprocessing import FILTERS, Preprocessing
 from fewset.io.paths import recorded_path, user_path
 from fewset.io.reading import parsing, read_json, remedy
-from fewset.models.backbones import IMAGENET_MEAN, IMAGENET_STD, Channels
+from fewset.models.channels import IMAGENET_MEAN, IMAGENET_STD, Channels
 
 _LOCATION = re.compile(rb"\x0a\x08location\x12([\x80-\xff]{0,2}[\x00-\x7f])", re.DOTALL)
 
@@ -54,7 +53,7 @@ class OnnxSettings:
 
 
 @register_encoder("onnx:")
-def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
+def load_onnx(name: str, device: str) -> ArrayEncoder:
     """The encoder of an ONNX file and `FILE.json` beside it."""
     path = user_path(name)
     if not path.is_file():
@@ -63,9 +62,8 @@ def load_onnx(name: str, device: torch.device) -> NetworkEncoder:
         preprocessing = _settings(path).preprocessing()
         with parsing(path):
             network = FileNetwork(open_session(path, device), path)
-    dim = tried(network, preprocessing, device, path)
     digest = preprocessing.digest(parts_of(path))
-    return NetworkEncoder(f"onnx:{recorded_path(path)}", dim, digest, preprocessing, network, device)
+    return tried(ArrayEncoder(f"onnx:{recorded_path(path)}", 0, digest, preprocessing, network, device), path)
 
 
 def settings_of(path: Path) -> Path:
@@ -111,16 +109,15 @@ class FileNetwork:
             raise UserError(f"{path} takes {got}; expected one input: float32 images (B, 3, H, W)")
         self._session, self._path, self._image = session, path, image
 
-    def __call__(self, images: Tensor) -> Tensor:
-        batch = np.ascontiguousarray(images.cpu().numpy())
+    def __call__(self, images: Float32[np.ndarray, "B 3 H W"]) -> np.ndarray:
         fixed = self._image.shape[0]
-        step = fixed if isinstance(fixed, int) else len(batch)
-        batch = np.pad(batch, ((0, -len(batch) % step), (0, 0), (0, 0), (0, 0)))
+        step = fixed if isinstance(fixed, int) else len(images)
+        batch = np.pad(images, ((0, -len(images) % step), (0, 0), (0, 0), (0, 0)))
         parts = [
             _rows(self._session.run(None, {self._image.name: part}), self._path)
             for part in np.split(batch, len(batch) // step)
         ]
-        return torch.from_numpy(np.concatenate(parts)[: len(images)])
+        return np.concatenate(parts)[: len(images)]
 
     def onnx_model(self) -> bytes:
         """The file with the embedding as its only output."""

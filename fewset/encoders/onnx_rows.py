@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import torch
-
+from fewset.compute.machine import computing_threads
 from fewset.core.errors import UserError
 from fewset.core.extras import import_extra
 
@@ -67,14 +66,14 @@ def serialised(model: Any, what: str) -> bytes:
     return file
 
 
-def open_session(model: Path | bytes, device: torch.device, threads: int | None = None) -> Any:
+def open_session(model: Path | bytes, device: str, threads: int | None = None) -> Any:
     """The session for an ONNX file, or the bytes of one, with `threads` or as many threads as torch."""
     onnxruntime = import_extra("onnxruntime", "onnx")
-    provider = "CUDAExecutionProvider" if device.type == "cuda" else "CPUExecutionProvider"
+    provider = "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
     if provider not in onnxruntime.get_available_providers():
         raise UserError(f"onnxruntime has no {provider} here: pip install onnxruntime-gpu, or --device cpu")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.intra_op_num_threads = threads or computing_threads()
     # Threads that spin while they wait would slow those that decode the next photos.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = _FATAL  # errors are raised as well

@@ -15,7 +15,7 @@ from jaxtyping import UInt8
 
 from fewset.core.errors import UserError
 from fewset.io.reading import open_file
-from fewset.models.backbones import Channels
+from fewset.models.channels import Channels
 
 PilImage = Any
 """A `PIL.Image.Image`, upright."""

@@ -13,7 +13,7 @@ from fewset.core.parsing import parse_value
 from fewset.core.randomness import Stream, mix
 from fewset.data.features.table import FeatureTable, list_features, open_features
 from fewset.data.images.store import ImageSet, available_sets, open_set
-from fewset.encoders.trainable import PREFIX, HuggingFaceBackbone
+from fewset.encoders.torch_networks.trainable import PREFIX, HuggingFaceBackbone
 from fewset.experiments.config import ModelConfig, Options, Recipe
 from fewset.models.adapters import ADAPTERS
 from fewset.models.backbones import BACKBONES, taken_by

@@ -9,7 +9,7 @@ from fewset.core.errors import UserError
 from fewset.core.names import plain_name, shortened
 from fewset.core.parsing import flattened, plain
 from fewset.core.randomness import check_seed
-from fewset.encoders.trainable import PREFIX
+from fewset.encoders.torch_networks.trainable import PREFIX
 from fewset.models.backbones import BACKBONES, Takes, taken_by
 from fewset.models.maml import MamlConfig
 from fewset.models.model import Average

@@ -3,16 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from fewset.compute.devices import pick_device
 from fewset.core.errors import unknown_name
 from fewset.encoders import ENCODERS, Encoder, find_encoder, is_encoder
 from fewset.encoders.network import NetworkEncoder
 from fewset.encoders.preprocessing import BILINEAR, Preprocessing
-from fewset.experiments.weights import find_weights, load_weights, released_models
 from fewset.io.paths import recorded_path, user_path
-from fewset.models.model import image_embedder
 
 
 def load_encoder(name: str = "auto", device: str = "auto") -> Encoder:
@@ -21,6 +16,8 @@ def load_encoder(name: str = "auto", device: str = "auto") -> Encoder:
         name = str(user_path(name))
     if is_encoder(name):
         return find_encoder(name, device)
+    from fewset.experiments.weights import released_models
+
     released = released_models()
     if name not in released and not Path(name).exists():
         raise unknown_name("encoder, run directory or released model", name, {*ENCODERS, *released, "auto"})
@@ -33,6 +30,12 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
     The shorter side of a photograph becomes the backbone's input size, the centre is cropped: as images are
     imported into a set of that size.
     """
+    import torch
+
+    from fewset.compute.devices import pick_device
+    from fewset.experiments.weights import find_weights, load_weights, released_models
+    from fewset.models.model import image_embedder
+
     path = find_weights(source)
     model = image_embedder(load_weights(path)[0], f"the encoder {source!r}")
     backbone: Any = model.backbone
@@ -46,5 +49,5 @@ def run_encoder(source: str, device: str = "auto") -> NetworkEncoder:
         known = recorded_path(source)
         known = known if "/" in known else f"./{known}"  # a path, not the name of another encoder
     return NetworkEncoder(
-        known, model.dim, preprocessing.digest([path]), preprocessing, folded.embed_normalised, place
+        known, model.dim, preprocessing.digest([path]), preprocessing, folded.embed_normalised, str(place)
     )

@@ -52,10 +52,12 @@ def test_scoring_training_and_input(tiny_set: ImageSet, monkeypatch: pytest.Monk
 def test_photos_to_a_classifier() -> None:
     setup = Measuring(repetitions=2, device="cpu")
     record = bench_classify(setup, images=2, photos=10, width=67, height=53)
-    assert images_of(record) == [2, 2, 2, 2, 10]
+    assert images_of(record) == [2, 2, 2, 2, 10, 1, 1]
     assert record["machine"]["threads"] == 1
-    *_, share = record["ratios"]
+    *_, share, start = record["ratios"]
     assert share["high"] < 1
+    assert start["low"] > 1.5
+    assert max(record["sides"][-2]["seconds"]) < 1.5
     assert [ratio["what"].split(" / ")[0] for ratio in record["ratios"][:4]] == [
         "images/s of torch", "images/s of onnxruntime"
     ] * 2  # fmt: skip

@@ -9,10 +9,11 @@ from torch import nn
 
 from fewset.bench.parts import _row_difference
 from fewset.bench.photo_sides import ENGINES, Fit, Rows, plain_encoder
-from fewset.encoders.efficientnet_lite import EfficientNetLite, load_efficientnet_lite
+from fewset.encoders.efficientnet_lite import load_efficientnet_lite
+from fewset.encoders.torch_networks.efficientnet_lite import EfficientNetLite
 from tests.helpers.encoders import photograph
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 
 
 @pytest.mark.parametrize("folded", [False, True])

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.utils._set_output import ADAPTERS_MANAGER
 
 import fewset
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.embedding import ImageEncoder
+from fewset.classify.image_encoder import ImageEncoder
 from fewset.core.errors import UserError
 from tests.helpers.classifier_tasks import labelled_rows
 from tests.helpers.photos import CLASSES, TinyEncoder, photo, write_photos
@@ -228,6 +230,52 @@ def test_in_a_pipeline_a_grid_and_cross_validation(folder: Path) -> None:
     assert grid.best_params_["head"] in ("ridge", "centroid")
     copy = clone(whole)
     assert copy.get_params() == whole.get_params()
+
+
+def test_one_column_of_paths(tmp_path: Path) -> None:
+    """As `frame[["path"]]` of pandas, or what a step of a pipeline gives."""
+    paths = sorted(str(path) for path in write_photos(tmp_path).rglob("*.png"))
+    labels = [Path(path).parent.name for path in paths]
+    column = np.array(paths, dtype=object)[:, None]
+    expected = FewShotClassifier(TinyEncoder()).fit(paths, labels).predict_proba(paths)
+    found = FewShotClassifier(TinyEncoder()).fit(column, labels).predict_proba(column.astype(str))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(
+        ImageEncoder(TinyEncoder()).transform(column), ImageEncoder(TinyEncoder()).transform(paths)
+    )
+
+
+def test_the_columns_of_features_have_names() -> None:
+    """`set_output` gives them to a frame, here of a library made up for the test."""
+
+    class Frames:
+        container_lib = "frames"
+
+        def create_container(self, values: Any, _: Any, columns: Any) -> Any:
+            return {"names": list(columns()), "values": values}
+
+    step = ImageEncoder(TinyEncoder())
+    assert step.get_feature_names_out().tolist() == [f"imageencoder{column}" for column in range(96)]
+    photos = [photo("grass", 0), photo("brick", 1)]
+    expected = step.transform(photos)
+    ADAPTERS_MANAGER.register(Frames())
+    try:
+        frame = step.set_output(transform="frames").transform(photos)
+    finally:
+        del ADAPTERS_MANAGER.adapters["frames"]
+    assert frame["names"] == step.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(frame["values"], expected)
+
+
+@pytest.mark.parametrize("shots", [(3, 4), (3, 4, 5)])
+def test_decision_function(shots: tuple[int, ...]) -> None:
+    """The softmax of the logits is what `predict_proba` gives; with two classes there is one number a row."""
+    rows, labels = labelled_rows(0, shots)
+    classifier = FewShotClassifier().fit(rows, labels)
+    decision, expected = classifier.decision_function(rows), classifier.predict_proba(rows)
+    if len(shots) == 2:
+        decision = np.stack([np.zeros(len(rows)), decision], axis=1)
+    np.testing.assert_allclose(softmax(decision, axis=1), expected, atol=1e-12)
 
 
 def test_together_helps_with_one_shot_and_is_not_advised_with_five() -> None:

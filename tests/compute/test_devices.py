@@ -1,11 +1,17 @@
+import builtins
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from fewset.compute import devices, distributed
-from fewset.compute.devices import pick_device, usable_precision
+from fewset.compute import device_names, devices, distributed
+from fewset.compute.device_names import find_device
+from fewset.compute.devices import device_name, pick_device, usable_precision
 from fewset.core.errors import UserError
 from fewset.experiments.recipes import parse_recipe
 from fewset.experiments.train_run import execute
@@ -58,6 +64,41 @@ def test_each_process_has_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pick_device() == torch.device("cuda", 1)
     with pytest.raises(UserError, match="one GPU, but there are 4 processes"):
         pick_device("cuda:1")
+
+
+def test_the_gpu_of_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test has one: up to the point where it would be used."""
+    with pytest.raises(UserError, match="needs a Mac with an Apple GPU"):
+        pick_device("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    mps = torch.device("mps")
+    assert pick_device("mps") == mps
+    assert pick_device() == CPU  # only where it is asked for
+    assert device_name(mps) == "mps"
+    assert usable_precision("bfloat16", mps) == ("float32", "bfloat16 is not usable on mps: using float32")
+    monkeypatch.setattr(distributed, "_processes", distributed._Processes(rank=0, world=2))
+    with pytest.raises(UserError, match="one GPU, but there are 2 processes; give --device cpu"):
+        pick_device("mps")
+
+
+@pytest.mark.parametrize("driver", [True, False])
+def test_torch_is_asked_for_a_gpu_only_where_there_is_a_driver(
+    driver: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(device_names, "_has_driver", lambda: driver)
+    monkeypatch.setattr(builtins, "__import__", _import_of_a_gpu(builtins.__import__))
+    assert find_device() == ("cuda:0" if driver else "cpu")
+
+
+def _import_of_a_gpu(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Imports, where torch finds a GPU."""
+    gpu = SimpleNamespace(is_available=lambda: True, device_count=lambda: 1, set_device=lambda _: None)
+
+    def imported(name: str, *rest: Any, **options: Any) -> Any:
+        return SimpleNamespace(cuda=gpu) if name == "torch" else original(name, *rest, **options)
+
+    return imported
 
 
 def model() -> FewShotModel:

@@ -1,9 +1,11 @@
 """EfficientNet-Lite: against slow convolutions, the package that its weights are for, and on real images."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import efficientnet_lite_pytorch
 import numpy as np
@@ -13,7 +15,8 @@ from PIL import Image
 
 from fewset.core.errors import UserError
 from fewset.encoders import efficientnet_lite, find_encoder
-from fewset.encoders.efficientnet_lite import SameConvolution, published_state
+from fewset.encoders.efficientnet_lite import load_efficientnet_lite, published_state
+from fewset.encoders.torch_networks.efficientnet_lite import SameConvolution
 from tests.helpers.encoders import photograph
 
 VARIANTS = sorted(efficientnet_lite._VARIANTS)
@@ -57,8 +60,9 @@ def test_same_convolution(kernel: int, stride: int, size: tuple[int, int], group
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_network_is_that_of_the_published_package(name: str) -> None:
     reference = efficientnet_lite_pytorch.EfficientNet.from_name(name).eval()
-    reference.load_state_dict(published_state(name))
-    encoder = find_encoder(name, "cpu")
+    state = published_state(name)
+    reference.load_state_dict({key: torch.from_numpy(values) for key, values in state.items()})
+    encoder = load_efficientnet_lite(name, "cpu", "torch")
     side = encoder.preprocessing.height
     assert encoder.preprocessing.width == side == reference.input_image_size
     images = torch.rand(1, 3, side, side, generator=torch.Generator().manual_seed(0)) * 2 - 1
@@ -67,17 +71,18 @@ def test_the_network_is_that_of_the_published_package(name: str) -> None:
         torch.testing.assert_close(encoder.network(images), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_whole_image_is_seen_less_127_by_128() -> None:
-    seen: list[torch.Tensor] = []
+@pytest.mark.parametrize(("engine", "zeros"), [("torch", torch.zeros), ("onnxruntime", np.zeros)])
+def test_the_whole_image_is_seen_less_127_by_128(engine: Any, zeros: Callable[..., Any]) -> None:
+    seen: list[np.ndarray] = []
 
-    def network(images: torch.Tensor) -> torch.Tensor:
-        seen.append(images)
-        return torch.zeros(len(images), 1280)
+    def network(images: Any) -> Any:
+        seen.append(np.array(images[0]))
+        return zeros((len(images), 1280))
 
     image = photograph(0, 301, 97)
-    replace(find_encoder("efficientnet-lite0", "cpu"), network=network)([image])
+    replace(load_efficientnet_lite("efficientnet-lite0", "cpu", engine), network=network)([image])
     stretched = np.asarray(image.resize((224, 224), Image.Resampling.BILINEAR)).astype(np.float64)
-    np.testing.assert_allclose(seen[0][0].permute(1, 2, 0), (stretched - 127) / 128, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(seen[0].transpose(1, 2, 0), (stretched - 127) / 128, rtol=1e-5, atol=1e-6)
 
 
 def test_loading_leaves_the_random_state_alone() -> None:

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from fewset.core.errors import UserError
 from fewset.encoders import find_encoder
-from fewset.encoders.trainable import HuggingFaceBackbone
+from fewset.encoders.torch_networks.trainable import HuggingFaceBackbone
 from fewset.experiments.build import build_model
 from fewset.experiments.config import ModelConfig
 from fewset.experiments.train_run import execute

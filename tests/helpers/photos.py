@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 FORMATS = {"jpg": "JPEG", "png": "PNG", "webp": "WEBP", "gif": "GIF", "tif": "TIFF", "bmp": "BMP",
@@ -26,8 +25,8 @@ class TinyEncoder:
     input_size: int = 16
 
     @property
-    def device(self) -> torch.device:
-        return torch.device("cpu")
+    def device(self) -> str:
+        return "cpu"
 
     def __call__(self, images: Sequence[Image.Image]) -> np.ndarray:
         rows = np.zeros((len(images), self.dim), dtype=np.float32)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from fewset import __version__
-from fewset.classify.export.tracing import encoder_graph, parts_of
+from fewset.classify.export.encoders import encoder_graph, parts_of
 from fewset.classify.heads import ridge, unit_rows
 from fewset.classify.labels import none_label
 from fewset.classify.model import Learned

@@ -5,20 +5,20 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewset.classify.embedding import encoder_of
 from fewset.classify.export.classifiers import ENCODER_FILE, head_description, joined_graph
-from fewset.classify.export.models import TaskGraphs
-from fewset.classify.export.tracing import encoder_graph
+from fewset.classify.export.encoders import encoder_graph
 from fewset.classify.model import Learned
 from fewset.classify.saving import is_classifier, load_classifier
 from fewset.core.errors import UserError
 from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import serialised
-from fewset.experiments.weights import released_models
 from fewset.io.files import check_output, replacing_directory, write_bytes
-from fewset.models.task_model import TaskModel
+
+if TYPE_CHECKING:
+    from fewset.models.task_model import TaskModel
 
 HEAD_FILE = "head.json"
 JOINED_FILE = "joined.onnx"
@@ -75,14 +75,18 @@ class ClassifierExport:
 class ModelExport:
     """A model of few-shot tasks."""
 
-    model: TaskModel
+    model: "TaskModel"
 
     def write_file(self, path: Path) -> None:
         """One ONNX file: support and queries in, logits out."""
+        from fewset.classify.export.models import TaskGraphs
+
         write_bytes(path, serialised(TaskGraphs(self.model).joined(), "the model"))
 
     def write_folder(self, folder: Path, joined: bool = False) -> None:
         """`encoder.onnx` and `head.onnx`; on request the one file beside them."""
+        from fewset.classify.export.models import TaskGraphs
+
         graphs = TaskGraphs(self.model)
         files: dict[str, Any] = {"head.onnx": graphs.head()}
         if graphs.takes_pixels:
@@ -118,6 +122,8 @@ def check_target(path: Path, *, directory: bool, force: bool, read: Iterable[Pat
 
 def is_model(source: Path) -> bool:
     """Whether it is a run directory, a weights file or a released model; any other file is a classifier."""
+    from fewset.experiments.weights import released_models
+
     weights = source.suffix == ".safetensors" and not is_classifier(source)
     return source.is_dir() or weights or str(source) in released_models()
 

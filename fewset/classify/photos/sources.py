@@ -63,8 +63,14 @@ def is_photos(photos: Any) -> bool:
 
 
 def as_sequence(photos: Any) -> Any:
-    """An iterable without a length as a list, which can be read more than once; anything else as it is."""
-    values = list(photos) if isinstance(photos, Iterable) and not isinstance(photos, Sized) else photos
+    """An iterable without a length as a list, which can be read more than once; anything else as it is.
+
+    Of a frame or an array with one column of paths, that column.
+    """
+    values: Any = list(photos) if isinstance(photos, Iterable) and not isinstance(photos, Sized) else photos
+    if getattr(values, "ndim", 0) == 2 and values.shape[1] == 1 and len(values):
+        column = np.asarray(values, dtype=object)[:, 0]
+        values = column.tolist() if isinstance(column[0], str | PathLike) else values
     if isinstance(values, list | tuple) and not values:
         raise UserError(
             "got no photos and no rows, expected one or more; does the folder or pattern match any?"
@@ -78,7 +84,7 @@ def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
     if isinstance(photos, str | PathLike):
         path = Path(fspath(photos))
         if path.suffix.lower() in SUFFIXES:
-            yield [_one(path, 0)]
+            yield [one_photo(path, 0)]
             return
         if is_table(path):
             yield list(map(listed_photo, read_table(path)))
@@ -89,7 +95,7 @@ def opened_photos(photos: Any) -> Iterator[Sequence[Photo]]:
         raise UserError("got one image, expected a sequence of them; put it into a list: [image]")
     else:
         images = as_images(photos, "X") if getattr(photos, "ndim", 1) == 4 else photos
-        yield [_one(photo, number) for number, photo in enumerate(images)]
+        yield [one_photo(photo, number) for number, photo in enumerate(images)]
 
 
 @dataclass(frozen=True)
@@ -263,10 +269,13 @@ def _frame(image: Image.Image | None, problem: str) -> Image.Image:
     return image
 
 
-def _one(photo: Any, number: int) -> Photo:
+def one_photo(photo: Any, number: int) -> Photo:
+    """A photo that is a path, a Pillow image, bytes of a file, or an array of pixels; named by its number."""
     if isinstance(photo, str | PathLike):
         return Photo(str(Path(photo)), partial(read_photo, photo))
     name = f"photo {number}"
+    if isinstance(photo, bytes | bytearray | memoryview):
+        return Photo(name, partial(bytes, photo))
     if isinstance(photo, Image.Image):
         return Photo(getattr(photo, "filename", "") or name, lambda: photo)
     if isinstance(photo, np.ndarray) and photo.dtype == np.uint8 and photo.ndim in (2, 3):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt64
-from sklearn.utils.validation import column_or_1d
 
 from fewset.classify.labels import plain_label
 from fewset.classify.photos.rows import PhotoRow
@@ -126,6 +125,8 @@ def group_names(groups: Any, count: int) -> tuple[str, ...]:
     """The groups of `count` photos as texts; None, for one photo or for all, means no group."""
     if groups is None:
         return ("",) * count
+    from sklearn.utils.validation import column_or_1d
+
     given = column_or_1d(np.asarray(groups, dtype=object))
     if len(given) != count:
         raise UserError(f"there are {count} photos and {len(given)} groups, expected one for each photo")

@@ -17,12 +17,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fewset.core.registry import Registered, Registry
+from fewset.models.channels import IMAGENET_MEAN as IMAGENET_MEAN
+from fewset.models.channels import IMAGENET_STD as IMAGENET_STD
+from fewset.models.channels import Channels as Channels
 
-Channels = tuple[float, float, float]
 Takes = Literal["images", "features"]
-
-IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
-IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
 
 BACKBONES: Registry[type[nn.Module]] = Registry("backbone", __name__)
 

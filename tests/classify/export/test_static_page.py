@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from scipy.special import softmax
 
@@ -129,7 +128,7 @@ def test_it_answers_as_python_does(page: Any, classifier: FewShotClassifier, new
 
 def test_large_jpeg_files_reach_the_network_as_in_python(page: Any, new: list[Path]) -> None:
     """Decoded at a half, a quarter or an eighth there, and averaged here."""
-    preprocessing = load_efficientnet_lite(DEFAULT, torch.device("cpu")).preprocessing
+    preprocessing = load_efficientnet_lite(DEFAULT, "cpu").preprocessing
     for path in (photo for photo in new if photo.name.startswith(("in strips", "large"))):
         expected = preprocessing.pixels(decode_photo(path.read_bytes(), preprocessing.least))
         differences = np.abs(prepared_in_the_page(page, path) - expected.astype(float))

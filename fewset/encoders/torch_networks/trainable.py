@@ -35,4 +35,5 @@ class HuggingFaceBackbone(Backbone):
             self.dim = self(torch.zeros(1, 3, self.input_size, self.input_size)).shape[1]
 
     def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
-        return network_of(self.network, self._has_pooler)(images)
+        rows: Tensor = network_of(self.network, self._has_pooler)(images)
+        return rows

@@ -1,0 +1,1 @@
+"""Networks of encoders in torch, imported where torch computes them."""
