@@ -3,6 +3,8 @@
 from fewset.classify.classifier import FewShotClassifier as FewShotClassifier
 from fewset.classify.embedding import embed as embed
 from fewset.classify.image_encoder import ImageEncoder as ImageEncoder
+from fewset.classify.predict.batches import Embedder as Embedder
+from fewset.classify.predict.batches import Predictor as Predictor
 from fewset.core.errors import UserError as UserError
 from fewset.data.images.importers import register_importer as register_importer
 from fewset.data.images.importing import import_set as import_set
