@@ -73,7 +73,7 @@ def training_means(
         name = table.class_names[classes[counts.argmin()]]
         raise UserError(f"class {name!r} of {table.name!r} has no training rows, expected at least one")
     sums = _sums(partial(embed_rows, model), table, rows, groups, len(classes), device_of(model), chunk)
-    return (sums / torch.from_numpy(counts).to(sums.device).unsqueeze(1)).float()
+    return (sums / torch.from_numpy(counts).unsqueeze(1)).float().to(device_of(model))
 
 
 @torch.no_grad()
@@ -89,12 +89,12 @@ def _sums(
     """The sum of the rows of each of `count` groups.
 
     Rows are added one by one, so that the chunk does not matter, and in double precision, so that a class of
-    a thousand rows loses nothing.
+    a thousand rows loses nothing. On the CPU: not every GPU has that.
     """
-    sums = torch.zeros(count, table.dim, dtype=torch.float64, device=device)
+    sums = torch.zeros(count, table.dim, dtype=torch.float64)
     done = 0
     for part, features in table.chunks(rows, chunk):
-        group = torch.from_numpy(groups[done : done + len(part)]).to(device)
-        sums.index_add_(0, group, embed(torch.from_numpy(features).to(device)).double())
+        group = torch.from_numpy(groups[done : done + len(part)])
+        sums.index_add_(0, group, embed(torch.from_numpy(features).to(device)).cpu().double())
         done += len(part)
     return sums
