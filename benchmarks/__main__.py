@@ -84,6 +84,23 @@ def background(
         echo(f"  {cell.comparison.in_words}")
 
 
+@app.command()
+def trust(
+    folder: Annotated[Path, typer.Argument(help="The folder of the tables of features (.npz).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of the result, JSON.")],
+    tasks: Annotated[int, counted("Tasks of a kind.", least=2)] = 500,
+    seed: Annotated[int, typer.Option(help="Draws the tasks.")] = 0,
+) -> None:
+    """Measure whether the interval of the accuracy holds: at few shots, and on new occasions.
+
+    Example: `python -m benchmarks trust features/ -o results/classifier/trust.json`
+    """
+    from benchmarks.classifier.trust_coverage import measure_trust
+    from fewset.io.files import write_json
+
+    write_json(out, measure_trust(folder, tasks, seed, echo))
+
+
 def _measure(
     part: Any,
     own: dict[str, Any],

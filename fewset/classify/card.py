@@ -5,17 +5,26 @@ from math import isfinite
 from fewset import __version__
 from fewset.classify.labels import plain_label
 from fewset.classify.model import Learned
-from fewset.classify.trust import LEAST_SHOTS
+from fewset.classify.trust import Trust
 from fewset.classify.trust.rejection import SHARE
 from fewset.io.paths import without_machine
 
 _LISTED = 10
+_LIMITS = """\
+The accuracy is that of the labelled photos, each classified without itself, its copies and its group, with
+a 95 % interval. It holds for new photos that are like these: the same cameras, places and backgrounds.
+Probabilities are calibrated on the same answers."""
+_UNCALIBRATED = """\
+With so few photos none can be left out to test the classifier. The probabilities are not calibrated on
+these photos: they are as high as answers were right, on average, on other sets with classes as alike."""
 
 
 def summary(learned: Learned) -> list[str]:
     """The findings, one a line, the most important first."""
     trust = learned.trust
     lines = [trust.in_words]
+    if trust.occasions is not None:
+        lines.append(_occasions(trust))
     if trust.tested:
         lines.append(f"{trust.right:,} of {trust.tested:,} photos right when left out")
     if learned.background is not None:
@@ -23,7 +32,7 @@ def summary(learned: Learned) -> list[str]:
     if trust.tested and trust.untested:
         names = ", ".join(_label(learned, number) for number in trust.untested[:_LISTED])
         more = f" and {len(trust.untested) - _LISTED} more" if len(trust.untested) > _LISTED else ""
-        lines.append(f"not tested, with fewer than {LEAST_SHOTS} different {trust.unit}: {names}{more}")
+        lines.append(f"not tested, with fewer than {trust.least}: {names}{more}")
     lines += [
         f"{each.photos} photo{'s' * (each.photos > 1)} of {_label(learned, each.label)} taken for "
         f"{_label(learned, each.taken_for)}"
@@ -78,9 +87,7 @@ A classifier of {len(shots)} classes from {len(support)} photos, made with fewse
 
 {findings}
 
-The accuracy is that of the labelled photos, each classified without itself, its copies and its group, with
-a 95 % interval. It holds for new photos that are like these: the same cameras, places and backgrounds.
-Probabilities are calibrated on the same answers.
+{_LIMITS if trust.calibrated else _UNCALIBRATED}
 
 ## None of these
 
@@ -91,6 +98,17 @@ Probabilities are calibrated on the same answers.
 Decisions about people, and uses where an occasional error does harm. It knows only the classes above, and a
 photo of another thing may still get one of their names.
 """
+
+
+def _occasions(trust: Trust) -> str:
+    """How many occasions there are, with a warning where each class has one."""
+    found = (
+        f"your {trust.photos:,} photos come from {trust.occasions:,} occasion{'s' * (trust.occasions != 1)}, "
+        "by their times, cameras, file names and likeness"
+    )
+    if not trust.one_occasion:
+        return found
+    return f"{found}; warning: most classes have one occasion only; add photos from another time or place"
 
 
 def _label(learned: Learned, number: int) -> str:

@@ -120,8 +120,9 @@ def learn(
     adapted = background.head if background is not None else None
     head = find_classifier_head(head_name) if adapted is None else adapted
     trust = examine(head, support)
-    rows = prepared(support.features, head.power)
-    solution = head.solve(rows[None], membership(support.labels, len(support.classes))[None])
+    ordered = support.take(support.order)  # sums then have the same last digit for any order of the photos
+    rows = prepared(ordered.features, head.power)
+    solution = head.solve(rows[None], membership(ordered.labels, len(support.classes))[None])
     shift, weight, bias = (np.ascontiguousarray(part[0], dtype=np.float64) for part in solution)
     linear = LinearClassifier(head.power, shift, weight, bias, trust.temperature)
     return Learned(support, resolved_name(head_name), linear, trust, encoder, background)

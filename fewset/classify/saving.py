@@ -68,6 +68,8 @@ class Description:
     """The allowed false-rejection rate."""
     groups: tuple[str, ...] | None = None
     """The group of each photo; None where there are no groups."""
+    taken: tuple[str, ...] | None = None
+    """When and with which camera each photo was taken; None where nothing is known."""
 
 
 def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
@@ -91,6 +93,7 @@ def save_classifier(learned: Learned, reject: float | None, path: Path) -> None:
         background.comparison if background else None,
         reject,
         support.groups if any(support.groups) else None,
+        support.taken if any(support.taken) else None,
     )
     weights = background.head.state_dict() if background and background.head else {}
     tensors = {
@@ -149,6 +152,7 @@ def _learned(description: Description, tensors: dict[str, np.ndarray], path: Pat
         tuple(tensors["thumbnails"][start:end].tobytes() for start, end in ends),
         tensors["fingerprints"],
         description.groups or ("",) * len(description.photos),
+        description.taken or ("",) * len(description.photos),
     )
     linear = LinearClassifier(
         description.power, tensors["shift"], tensors["weight"], tensors["bias"], description.temperature

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fewset.classify.heads import ClassifierHead, Solution, membership, prepared
-from fewset.classify.trust.leave_one_out import left_out_turns
+from fewset.classify.trust.leave_one_out import left_out_pairings
 
 SHOTS = (1, 4, 2, 7, 3)
 DIM = 29
@@ -51,8 +51,14 @@ def labelled_rows(
 def left_out_by_refitting(
     head: ClassifierHead, features: np.ndarray, labels: np.ndarray, copies: np.ndarray, fits: int = 20
 ) -> np.ndarray:
-    """Each photo classified after a fit on the features of those with another turn, in all dimensions."""
-    turns = left_out_turns(labels, copies, fits)
+    """Each photo classified after fits on the features of those with another turn, in all dimensions."""
+    pairings = left_out_pairings(labels, copies, fits)
+    return np.mean([_refitted(head, features, labels, turns) for turns in pairings], axis=0)
+
+
+def _refitted(
+    head: ClassifierHead, features: np.ndarray, labels: np.ndarray, turns: np.ndarray
+) -> np.ndarray:
     several = {label for label in labels if len(set(turns[labels == label])) > 1}
     logits = np.full((len(labels), labels.max() + 1), np.nan)
     for number, label in enumerate(labels):

@@ -17,6 +17,7 @@ class LogisticHead:
     """Square root, length 1; then logistic regression with scikit-learn's C = 10."""
 
     power = 0.5
+    usual_temperature = (0.45, 0.13, 3.7)
 
     def solve(self, rows: Float[np.ndarray, "T S D"], membership: Float[np.ndarray, "T S N"]) -> Solution:
         solved = [_solve(*task) for task in zip(rows.astype(np.float64), membership, strict=True)]

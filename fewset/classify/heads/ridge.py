@@ -24,6 +24,7 @@ class RidgeHead:
     """
 
     power = 0.5
+    usual_temperature = (0.45, 0.52, 4.2)
 
     def solve(self, rows: Float[np.ndarray, "T S D"], membership: Float[np.ndarray, "T S N"]) -> Solution:
         shots, shift = centred(rows, membership)

@@ -13,6 +13,7 @@ from jaxtyping import Float32
 from PIL import Image
 
 from fewset.classify.photos.sources import Photo
+from fewset.classify.photos.taken import time_and_camera
 from fewset.data.images.decoding import BadImage, decode_photo
 from fewset.encoders import Encoder
 
@@ -37,13 +38,15 @@ class PhotoRow(NamedTuple):
     """Why the photo cannot be read."""
     group: str = ""
     """The group of the photo; "" for a photo without one."""
+    taken: str = ""
+    """When and with which camera it was taken, as `fewset.classify.photos.taken` reads it."""
 
 
 def photo_rows(photos: Iterable[Photo], encoder: Encoder, thumbnails: bool = False) -> Iterator[PhotoRow]:
     """One row a photo, in order; a photo that cannot be read gets a row with the reason.
 
     At most two batches of decoded photos are in memory, each reduced to the size that the encoder needs.
-    Thumbnails and fingerprints are for photos that a classifier keeps.
+    Thumbnails, fingerprints, times and cameras are for photos that a classifier keeps.
     """
     read = partial(read_photo_for, encoder, thumbnails=thumbnails)
     pool = ThreadPoolExecutor(os.cpu_count())
@@ -75,7 +78,9 @@ def read_photo_for(
     if 0 in image.size:
         return row._replace(problem="the image has no pixels"), None
     if thumbnails:
-        row = row._replace(thumbnail=_thumbnail(image), fingerprint=fingerprint(image))
+        row = row._replace(
+            thumbnail=_thumbnail(image), fingerprint=fingerprint(image), taken=time_and_camera(image)
+        )
     return row, image
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ class Support:
     fingerprints: UInt64[np.ndarray, " n"]
     groups: tuple[str, ...]
     """The group of each photo; "" for a photo without one."""
+    taken: tuple[str, ...]
+    """When each photo was taken and with which camera, as `fewset.classify.photos.taken` reads it."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -36,17 +38,34 @@ class Support:
         """How many photos each class has."""
         return np.bincount(self.labels, minlength=len(self.classes))
 
-    def take(self, chosen: Bool[np.ndarray, " n"]) -> "Support":
-        """The chosen photos, and the classes that still have one."""
+    @cached_property
+    def order(self) -> Int64[np.ndarray, " n"]:
+        """The places of the photos in an order that depends on their content alone, not on their names.
+
+        It is that of a fixed random projection of the features. Unlike a digest it hardly changes where an
+        encoder gives other last digits, as it may in another batch. Photos for which all of this is equal are
+        interchangeable.
+        """
+        direction = np.random.default_rng(0).normal(size=self.features.shape[1])
+        projections = (self.features * direction).sum(axis=1).tolist()  # row by row: as in any other order
+        rows, prints = [row.tobytes() for row in self.features], self.fingerprints.tolist()
+        labels = self.labels.tolist()
+        keys = list(zip(projections, rows, prints, labels, self.groups, self.taken, strict=True))
+        return np.array(sorted(range(len(self)), key=keys.__getitem__), dtype=np.int64)
+
+    def take(self, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> "Support":
+        """The chosen photos in the given order, and the classes that still have one."""
+        places = np.arange(len(self))[chosen].tolist()
         kept, labels = np.unique(self.labels[chosen], return_inverse=True)
         return Support(
             self.classes[kept],
             labels,
             self.features[chosen],
-            tuple(compress(self.names, chosen)),
-            tuple(compress(self.thumbnails, chosen)),
+            tuple(self.names[place] for place in places),
+            tuple(self.thumbnails[place] for place in places),
             self.fingerprints[chosen],
-            tuple(compress(self.groups, chosen)),
+            tuple(self.groups[place] for place in places),
+            tuple(self.taken[place] for place in places),
         )
 
     def unknown_to(self, other: "Support") -> Bool[np.ndarray, " n"]:
@@ -86,6 +105,7 @@ class Support:
             self.thumbnails + other.thumbnails,
             np.concatenate([self.fingerprints, other.fingerprints]),
             self.groups + other.groups,
+            self.taken + other.taken,
         )
 
 
@@ -108,7 +128,7 @@ def support_of_rows(
     nothing, fingerprints = ("",) * len(labels), np.zeros(len(labels), np.uint64)
     thumbnails = (b"",) * len(labels)
     classes = class_array(classes)
-    return Support(classes, indices, features, nothing, thumbnails, fingerprints, groups or nothing)
+    return Support(classes, indices, features, nothing, thumbnails, fingerprints, groups or nothing, nothing)
 
 
 def support_of_photos(rows: Sequence[PhotoRow], labels: np.ndarray) -> Support:
@@ -118,6 +138,7 @@ def support_of_photos(rows: Sequence[PhotoRow], labels: np.ndarray) -> Support:
         names=tuple(row.name for row in rows),
         thumbnails=tuple(row.thumbnail for row in rows),
         fingerprints=np.array([row.fingerprint for row in rows], dtype=np.uint64),
+        taken=tuple(row.taken for row in rows),
     )
 
 

@@ -114,8 +114,8 @@ class Album:
 def photo_rows_of(support: Support) -> list[PhotoRow]:
     """The photos that a classifier was made from."""
     fingerprints, problems = support.fingerprints.tolist(), [""] * len(support)
-    columns = support.names, support.features, support.thumbnails, fingerprints, problems, support.groups
-    return list(map(PhotoRow, *columns))
+    columns = support.names, support.features, support.thumbnails, fingerprints, problems
+    return list(map(PhotoRow, *columns, support.groups, support.taken))
 
 
 def checked_class(name: str) -> str:

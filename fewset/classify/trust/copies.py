@@ -23,18 +23,22 @@ _ROWS = 256  # that are compared with all others at once: memory grows with the 
 
 
 def numbered_copies(
-    rows: Float[np.ndarray, "n D"], fingerprints: UInt64[np.ndarray, " n"]
+    rows: Float[np.ndarray, "n D"],
+    fingerprints: UInt64[np.ndarray, " n"],
+    cosine: float = ALIKE_PHOTO,
+    bits: int = ALIKE_BITS,
 ) -> Int[np.ndarray, " n"]:
     """A number for each photo; copies of one photo (compressed, resized, brightened) have the same.
 
-    `rows` are prepared. Rows of features that come without photos have the fingerprint 0, and only those that
-    are practically equal count as copies.
+    `rows` are prepared. Photos with a cosine above `cosine` whose fingerprints differ in at most `bits` are
+    copies, and so are those with a cosine above `SAME_PHOTO`. Rows of features that come without photos have
+    the fingerprint 0, and only those that are practically equal count as copies.
     """
     rows = unit_rows(rows - rows.mean(axis=0))
     firsts = np.arange(len(rows))  # the first known copy of each photo
     for start in range(0, len(rows), _ROWS):
         block = slice(start, start + _ROWS)
-        for found in _copies(rows[block], fingerprints[block], rows, fingerprints):
+        for found in _copies(rows[block], fingerprints[block], rows, fingerprints, cosine, bits):
             joined = firsts[found]
             if len(joined) and (joined != joined[0]).any():
                 firsts[np.isin(firsts, joined)] = joined.min()
@@ -46,11 +50,13 @@ def _copies(
     fingerprints: UInt64[np.ndarray, " m"],
     others: Float[np.ndarray, "n D"],
     other_fingerprints: UInt64[np.ndarray, " n"],
+    cosine: float,
+    bits: int,
 ) -> Bool[np.ndarray, "m n"]:
     cosines = rows @ others.T
-    bits = np.bitwise_count(fingerprints[:, None] ^ other_fingerprints[None])
+    differing = np.bitwise_count(fingerprints[:, None] ^ other_fingerprints[None])
     photos = (fingerprints[:, None] != 0) & (other_fingerprints[None] != 0)
-    alike = (cosines > SAME_PHOTO) | ((bits <= ALIKE_BITS) & (cosines > ALIKE_PHOTO))
+    alike = (cosines > SAME_PHOTO) | ((differing <= bits) & (cosines > cosine))
     return np.asarray((cosines > SAME_ROW) | (photos & alike))
 
 
@@ -61,15 +67,24 @@ def numbered_groups(groups: Sequence[str], copies: Int[np.ndarray, " n"]) -> Int
     two groups are one.
     """
     named = np.array([bool(group) for group in groups])
-    if not named.any():
-        return copies
+    return joined(copies, np.where(named, np.unique(np.array(groups), return_inverse=True)[1], -1))
+
+
+def joined(*numberings: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """A number for each photo: those that have one number in any of the numberings have the same.
+
+    A photo with -1 has no number there.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    photos, numbers = np.flatnonzero(named), np.unique(np.array(groups)[named], return_inverse=True)[1]
-    count = len(groups)
-    first = np.concatenate([np.arange(count), photos])
-    second = np.concatenate([count + copies, 2 * count + numbers])
-    graph = coo_array((np.ones(len(first)), (first, second)), shape=(3 * count, 3 * count))
-    joined = connected_components(graph, directed=False)[1][:count]
-    return np.asarray(np.unique(joined, return_inverse=True)[1])
+    count = len(numberings[0])
+    edges = []
+    for place, numbers in enumerate(numberings):
+        photos = np.flatnonzero(numbers >= 0)
+        edges.append(np.stack([photos, (place + 1) * count + numbers[photos]]))
+    first, second = np.concatenate(edges, axis=1)
+    size = (len(numberings) + 1) * count
+    graph = coo_array((np.ones(len(first)), (first, second)), shape=(size, size))
+    found = connected_components(graph, directed=False)[1][:count]
+    return np.asarray(np.unique(found, return_inverse=True)[1])

@@ -7,8 +7,15 @@ from scipy.stats import binomtest
 
 from fewset.classify.card import model_card, summary
 from fewset.classify.classifier import FewShotClassifier
-from fewset.classify.trust.calibration import CURVE, left_out_interval, left_out_temperature, wilson
-from tests.helpers.classifier_tasks import labelled_rows
+from fewset.classify.heads import find_classifier_head
+from fewset.classify.trust.calibration import (
+    CURVE,
+    left_out_interval,
+    left_out_temperature,
+    usual_temperature,
+    wilson,
+)
+from tests.helpers.classifier_tasks import labelled_rows, left_out_by_refitting, unit
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
 
 
@@ -29,18 +36,17 @@ def test_wilson(right: int, count: int) -> None:
 def test_leave_one_out_accuracy_is_that_of_new_fits() -> None:
     X, y = labelled_rows(3, (5, 4, 6), dim=5)  # noqa: N806
     X = X + np.random.default_rng(0).exponential(0.8, size=X.shape).astype(np.float32)  # noqa: N806
-    place = np.concatenate([np.arange(count) for count in (5, 4, 6)])  # left out one of each class at a time
-    right = 0
-    for turn in range(6):
-        out = place == turn
-        right += int((FewShotClassifier().fit(X[~out], y[~out]).predict(X[out]) == y[out]).sum())
-    trust = FewShotClassifier().fit(X, y).trust_
+    learned = FewShotClassifier().fit(X, y).learned_
+    trust, ordered = learned.trust, learned.support.take(learned.support.order)
+    head = find_classifier_head("auto")
+    expected = left_out_by_refitting(head, ordered.features, ordered.labels, np.arange(15))
+    right = int((expected.argmax(axis=1) == ordered.labels).sum())
     assert (trust.tested, trust.right) == (15, right)
     assert 0 < right < 15
     wrong = sum(confusion.photos for confusion in trust.confusions)
     assert wrong == 15 - right
     assert trust.left == pytest.approx((5 * 4 / 5 + 4 * 3 / 4 + 6 * 5 / 6) / 15)
-    low, high = wilson((1 - (1 - right / 15) * trust.left**CURVE) * 15 / 2, 15 / 2)
+    low, high = left_out_interval(right, 15, left=trust.left)
     assert trust.in_words == (
         f"Expected accuracy on new photos: {100 * low:.0f} to {100 * high:.0f} % "
         "(95 % interval, leave-one-out on 15 photos)"
@@ -49,11 +55,42 @@ def test_leave_one_out_accuracy_is_that_of_new_fits() -> None:
 
 def test_with_all_photos_errors_are_fewer_than_with_some_left_out() -> None:
     plain, more = left_out_interval(15, 20), left_out_interval(15, 20, left=0.5)
-    assert plain == wilson(7.5, 10)
-    assert more == pytest.approx(wilson(10 * (1 - 0.25 * 0.5**CURVE), 10))
+    assert plain == pytest.approx((wilson(7.5, 10).low, wilson(8, 10).high))  # the upper end: one error fewer
+    assert more.low == pytest.approx(wilson(10 * (1 - 0.25 * 0.5**CURVE), 10).low)
     assert plain.low < more.low
     assert left_out_interval(20, 20, left=0.5) == left_out_interval(20, 20)
-    assert left_out_interval(15, 20, 10, 0.5) == pytest.approx(wilson(5 * (1 - 0.25 * 0.5**CURVE), 5))
+    groups = left_out_interval(15, 20, 10, 0.5)
+    wrong = 2.5 * 0.5**CURVE
+    assert groups == pytest.approx((wilson((10 - wrong) / 2, 5).low, wilson((11 - wrong) / 2, 5).high))
+
+
+def test_the_ends_of_the_interval_are_exact() -> None:
+    for count in range(1, 400):
+        assert left_out_interval(count, count).high == left_out_interval(count - 1, count).high == 1
+        assert wilson(0, count).low == 0
+        assert 0 < left_out_interval(count, count).low < 1
+
+
+@pytest.mark.parametrize("right", [0, 13, 20])
+def test_on_a_new_occasion_the_odds_of_an_error_may_be_higher(right: int) -> None:
+    same, new = left_out_interval(right, 20), left_out_interval(right, 20, new_occasion=True)
+    assert new.high == same.high
+    assert (1 - new.low) * same.low == pytest.approx(4 * (1 - same.low) * new.low)
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_probabilities_that_cannot_be_calibrated_are_as_usual_for_classes_so_alike(shots: int) -> None:
+    X, y = labelled_rows(1, (shots,) * 4, dim=31)  # noqa: N806
+    rows = np.stack([unit(np.sqrt(row)) for row in X.astype(np.float64)])
+    means = [rows[y == label].mean(axis=0) for label in range(4)]
+    alike = np.mean([means[i] @ means[j] for i in range(4) for j in range(4) if i != j])
+    learned = FewShotClassifier().fit(X, y).learned_
+    assert learned.trust.temperature == pytest.approx(0.52 * np.exp(4.2 * (alike - 0.45)))
+    assert not learned.trust.calibrated
+    assert "probabilities are not calibrated" in learned.trust.in_words
+    assert "not calibrated on" in model_card(learned, "few")
+    assert usual_temperature(np.eye(4), np.arange(4), (0.45, 0.52, 4.2)) == 0.52  # not at all alike
+    assert usual_temperature(rows, y, None) == 1  # a head of a plugin
 
 
 def test_a_class_with_many_photos_has_several_left_out_at_a_time() -> None:
@@ -67,7 +104,7 @@ def test_with_one_or_two_photos_a_class_it_cannot_be_told(shots: int) -> None:
     assert trust.interval is None
     assert "unknown" in trust.in_words
     assert trust.untested == (0, 1, 2)
-    assert trust.temperature == 1
+    assert not trust.calibrated
 
 
 def test_classes_with_few_photos_are_not_counted() -> None:
