@@ -97,7 +97,7 @@ def test_names_that_cameras_and_programs_give(names: list[str], expected: list[i
 
 def test_near_copies_are_of_one_occasion() -> None:
     rows = np.eye(5)
-    rows[1] = 0.9 * rows[0] + 0.4 * rows[1]
+    rows[1] = rows[0] + 0.1 * rows[1]
     prints = np.array([1, 1 + 2**12 - 2, 2**20 - 1, 2**40 - 1, 2**60 - 1], dtype=np.uint64)  # 12 bits apart
     support = support_of_rows(rows.astype(np.float32), np.array([0, 0, 1, 1, 1]))
     found = numbered_occasions(replace(support, fingerprints=prints), rows, np.arange(5))
