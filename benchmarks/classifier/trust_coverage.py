@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float32, Int
 from scipy.special import softmax
 
-from benchmarks.classifier.trust_figures import expected_calibration_error
 from fewset.classify.model import Learned, learn
 from fewset.classify.photos.support import Support, support_of_rows
+from fewset.classify.scoring import expected_calibration_error
 from fewset.compute.machine import describe
 from fewset.experiments.result import command_line
 from fewset.tasks.scores import Score
