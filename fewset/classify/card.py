@@ -43,10 +43,7 @@ def summary(learned: Learned) -> list[str]:
         f"({100 * suspect.probability:.0f} %)"
         for suspect in trust.suspects[:_LISTED]
     ]
-    lines += [
-        f"copies of one photo: {', '.join(_photo(learned, photo) for photo in group)}"
-        for group in trust.copies[:_LISTED]
-    ]
+    lines += [_copies(learned, group) for group in trust.copies[:_LISTED]]
     lines.append(f"another photo of {_label(learned, trust.weakest)} would help most")
     return lines
 
@@ -117,6 +114,14 @@ def _label(learned: Learned, number: int) -> str:
 
 def _photo(learned: Learned, number: int) -> str:
     return without_machine(learned.support.names[number]) or f"row {number}"
+
+
+def _copies(learned: Learned, group: tuple[int, ...]) -> str:
+    labels = learned.support.labels
+    if len({labels[photo] for photo in group}) == 1:
+        return f"copies of one photo: {', '.join(_photo(learned, photo) for photo in group)}"
+    named = (f"{_photo(learned, photo)} ({_label(learned, labels[photo])})" for photo in group)
+    return f"contradiction, one photo in several classes: {', '.join(named)}"
 
 
 def _escaped(text: str) -> str:

@@ -128,6 +128,16 @@ def is_classifier(path: Path) -> bool:
         return False
 
 
+def classes_and_photos(path: Path) -> tuple[tuple[str, ...], int] | None:
+    """The classes of a file and the number of its photos, without the rest; None if it is no classifier."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            table = parse_json((file.metadata() or {})[_ENTRY])
+        return tuple(map(str, table["classes"])), len(table["photos"])
+    except (SafetensorError, OSError, ValueError, LookupError, TypeError):
+        return None
+
+
 def load_classifier(path: Path) -> tuple[Learned, float | None]:
     """The classifier of a file, and its allowed false-rejection rate."""
     if not path.is_file():

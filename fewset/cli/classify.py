@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 PANEL = "Classify"
 commands = typer.Typer()
+_LISTED = 10
+_NEVER_NONE = 'no photo is "none of these" here: that takes two different photos of a class'
 _PRINTED = 0.005  # classes of a smaller probability are not printed
 
 
@@ -210,6 +212,15 @@ def export(
     runtime: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Of onnxruntime-web; default: where npm installs it.")
     ] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help='Answer "none of these", and reject about this share of photos of the classes; '
+            "default: as the classifier does.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
     encoder: EncoderOption = None,
     plugin: PluginOption = None,
@@ -231,6 +242,8 @@ def export(
         raise UserError("--joined needs -o FILE.onnx or -o DIR")
     if runtime is not None and web is None:
         raise UserError("--runtime is for the page; give --web DIR")
+    if title is not None and (web is None or not title.strip()):
+        raise UserError("--title is the text above the page, which --web DIR writes")
 
     def check(read: list[Path]) -> None:
         for path, directory in ((out, not as_file), (web, True)):
@@ -240,14 +253,18 @@ def export(
     check([source, *(plugin or ())])
     files = writing.find_runtime(runtime) if web is not None else []
     if writing.is_model(source):
-        if web is not None or encoder is not None:
-            raise UserError(f"{source} is a model; --web and --encoder are for classifiers, leave them out")
+        if any(given is not None for given in (web, encoder, reject)):
+            raise UserError(
+                f"{source} is a model; --web, --encoder and --reject are for classifiers, leave them out"
+            )
         exported: writing.ClassifierExport | writing.ModelExport = writing.ModelExport(load(source))
     else:
-        exported = classifier = writing.open_classifier(source, encoder)
+        exported = classifier = writing.open_classifier(source, encoder, reject)
+        if reject is not None and not classifier.learned.trust.closeness:
+            print_warning(_NEVER_NONE)
         check(files_of(classifier.encoder.id))
         if web is not None:
-            classifier.write_page(web, files)
+            classifier.write_page(web, files, title or writing.TITLE)
             echo(f"page: {web}; show it with `python -m http.server --directory {web}`")
     if out is not None:
         if as_file:
@@ -279,14 +296,18 @@ def serve(
 
     for module in ("fastapi", "uvicorn", "python_multipart"):
         import_extra(module, "web")
-    from fewset.classify.serve.server import earlier_work, run, work_file
+    from fewset.classify.serve.project import earlier_work, work_file
+    from fewset.classify.serve.server import run
     from fewset.classify.serve.workbench import open_workbench
 
     bench, queue = open_workbench(classifier, encoder, device)
     tune(with_torch=False)
     saved = work_file(classifier)
-    for file, when in earlier_work(saved):
+    earlier = earlier_work(saved)
+    for file, when in earlier[:_LISTED]:
         echo(f"earlier work, saved at {when}: continue with `fewset serve {file}`, or delete that file")
+    if len(earlier) > _LISTED:
+        echo(f"and {len(earlier) - _LISTED} older ones; *Open* on the page lists them, too")
 
     def ready(address: str) -> None:
         echo(f"fewset is at {address}")
@@ -311,7 +332,7 @@ def _predictor(
     if reject is not None:
         share = (share or SHARE) if reject else None
     if share is not None and not learned.trust.closeness:
-        print_warning('no photo is "none of these" here: that takes two different photos of a class')
+        print_warning(_NEVER_NONE)
     if together:
         warn_if_not_advised(learned.support.shots)
     return Predictor(learned, top, share, together), used

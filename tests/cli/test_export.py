@@ -1,5 +1,6 @@
 """`fewset export` as a user types it: what it writes and refuses, and the guide's example without torch."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,7 @@ def test_the_page_is_complete(classifier: Path, runtime: Path, tmp_path: Path) -
     assert {"index.html", "head.json", "encoder.onnx", *RUNTIME} <= set(site)
     text = "".join(path.read_text() for name, path in site.items() if name.endswith((".html", ".js")))
     for name in (
+        "camera.js",
         "classify.js",
         "classify.css",
         "page.css",
@@ -72,7 +74,27 @@ def test_the_page_is_complete(classifier: Path, runtime: Path, tmp_path: Path) -
         assert name in text
         assert name in site
     assert not {name for name in site if name.endswith(".py")}
-    succeed("export", classifier, "--web", tmp_path / "other", "--runtime", runtime)
+    words = ("--web", tmp_path / "other", "--runtime", runtime, "--title", "Cod <& co>")
+    succeed("export", classifier, *words)
+    page = (tmp_path / "other" / "index.html").read_text()
+    assert page.count("Cod &lt;&amp; co&gt;") == 2
+    assert "What is in this photo" not in page
+
+
+@pytest.mark.slow
+def test_the_share_of_rejection_is_chosen(tmp_path: Path) -> None:
+    classifier, thresholds = tmp_path / "my.fewset", []
+    fitted(tmp_path, "efficientnet-lite0", reject=None).save(classifier)
+    for share in ("0.05", "0.4"):
+        succeed("export", classifier, "-o", tmp_path / share, "--reject", share)
+        about = json.loads((tmp_path / share / "head.json").read_text())
+        assert about["reject"]
+        thresholds.append(about["threshold"])
+    assert thresholds[0] < thresholds[1]
+    succeed("export", classifier, "-o", tmp_path / "stored")
+    assert not json.loads((tmp_path / "stored" / "head.json").read_text())["reject"]
+    refused = fail("export", classifier, "-o", tmp_path / "out", "--reject", "2")
+    assert "expected None, 'auto' or a share between 0 and 1" in refused
 
 
 @pytest.mark.slow
@@ -92,6 +114,7 @@ def test_wrong_options(classifier: Path, tmp_path: Path) -> None:
         ("-o", "site", "--web", "./site"): "-o and --web are both site; choose two places",
         ("--joined", "--web", "site"): "--joined needs -o",
         ("-o", "a.onnx", "--runtime", "."): "--runtime is for the page; give --web DIR",
+        ("-o", "a.onnx", "--title", "Fruit"): "--title is the text above the page, which --web DIR writes",
         ("-o", tmp_path / "absent" / "a.onnx"): "there is no directory",
         ("-o", tmp_path / "out", "--encoder", "efficientnet-lite0"): "is another",
         ("--web", tmp_path / "site", "--runtime", tmp_path): "npm install onnxruntime-web",
@@ -102,7 +125,7 @@ def test_wrong_options(classifier: Path, tmp_path: Path) -> None:
 
 def test_a_model_makes_no_page(runtime: Path, tmp_path: Path) -> None:
     refused = fail("export", "omniglot-feat-1shot", "--web", tmp_path / "site", "--runtime", runtime)
-    assert "omniglot-feat-1shot is a model; --web and --encoder are for classifiers" in refused
+    assert "omniglot-feat-1shot is a model; --web, --encoder and --reject are for classifiers" in refused
     assert not (tmp_path / "site").exists()
 
 

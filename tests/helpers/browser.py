@@ -11,11 +11,13 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
@@ -127,6 +129,16 @@ def axe_script(folder: Path) -> str:
         script = archive.extractfile("package/axe.min.js")
         assert script is not None
         return script.read().decode()
+
+
+def shoot(page: Any, name: str, selector: str | None = None, full_page: bool = True) -> None:
+    """A picture for the guides, in few colours, where FEWSET_SCREENSHOTS names a folder for it."""
+    folder = os.environ.get("FEWSET_SCREENSHOTS")
+    if folder is None:
+        return
+    page.evaluate("scrollTo(0, 0)")  # what stays in view while the page scrolls is at its place
+    taken = page.locator(selector).screenshot() if selector else page.screenshot(full_page=full_page)
+    Image.open(BytesIO(taken)).convert("RGB").quantize(96).save(Path(folder) / f"{name}.png", optimize=True)
 
 
 def own(url: str, server: str) -> bool:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ from fewset.classify.export.classifiers import ENCODER_FILE, head_description, j
 from fewset.classify.export.encoders import encoder_graph
 from fewset.classify.model import Learned
 from fewset.classify.saving import is_classifier, load_classifier
+from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError
+from fewset.core.names import one_line
 from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import serialised
 from fewset.io.files import check_output, replacing_directory, write_bytes
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
 
 HEAD_FILE = "head.json"
 JOINED_FILE = "joined.onnx"
+TITLE = "What is in this photo?"
+"""Of the page, where no other is given."""
 _PAGE = Path(__file__).parent / "page"
-_SHARED = ("dom.js", "gathering.js", "icon.svg", "page.css")  # with the page of `fewset serve`
+_SHARED = ("camera.js", "dom.js", "gathering.js", "icon.svg", "page.css")  # with the page of `fewset serve`
 _PARTS = {ENCODER_FILE, HEAD_FILE, JOINED_FILE, "head.onnx"}
 _DEVICE = "cpu"  # the same files on every machine
 RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
@@ -53,13 +58,16 @@ class ClassifierExport:
             if joined:
                 (temporary / JOINED_FILE).write_bytes(self._joined())
 
-    def write_page(self, folder: Path, runtime: list[Path]) -> None:
+    def write_page(self, folder: Path, runtime: list[Path], title: str = TITLE) -> None:
         """The folder with a page that computes in the browser, by the files of `runtime`."""
         with replacing_directory(folder) as temporary:
             self._write_parts(temporary)
             shared = (_PAGE.parents[1] / "serve" / "page" / name for name in _SHARED)
             for file in (*_PAGE.iterdir(), *shared, *runtime):
                 shutil.copyfile(file, temporary / file.name)
+            page = temporary / "index.html"
+            text = page.read_text(encoding="utf-8").replace(TITLE, escape(one_line(title)))
+            page.write_text(text, encoding="utf-8")
 
     def _write_parts(self, folder: Path) -> None:
         graph = encoder_graph(self.encoder)
@@ -128,9 +136,16 @@ def is_model(source: Path) -> bool:
     return source.is_dir() or weights or str(source) in released_models()
 
 
-def open_classifier(source: Path, encoder: str | None = None) -> ClassifierExport:
-    """A classifier, ready to be written; `encoder`: where that is, if not under the name in the file."""
+def open_classifier(
+    source: Path, encoder: str | None = None, reject: float | None = None
+) -> ClassifierExport:
+    """A classifier, ready to be written; `encoder`: where that is, if not under the name in the file.
+
+    `reject` is the allowed false-rejection rate, if not that in the file.
+    """
     learned, share = load_classifier(source)
+    if reject is not None:
+        share = rejected_share(reject)
     return ClassifierExport(learned, encoder_of(learned, encoder, _DEVICE), share)
 
 

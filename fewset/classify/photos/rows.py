@@ -17,8 +17,8 @@ from fewset.classify.photos.taken import time_and_camera
 from fewset.data.images.decoding import BadImage, decode_photo
 from fewset.encoders import Encoder
 
-THUMBNAIL = 96
-"""Pixels of the longer side of the small copies that a classifier keeps."""
+THUMBNAIL = 256
+"""Pixels of the longer side of the small copies that a classifier keeps: enough to judge a label by."""
 BATCH = 32
 """Photos that the encoder embeds at once."""
 _HASH = 8

@@ -11,7 +11,6 @@ from fewset.classify.embedding import chosen_encoder
 from fewset.classify.export.writing import ClassifierExport, find_runtime
 from fewset.classify.predict.answers import answer_row
 from fewset.classify.predict.files import write_csv
-from fewset.classify.saving import save_classifier
 from fewset.classify.serve.workbench import TOP, Moment
 from fewset.core.errors import UserError
 from fewset.core.extras import imports
@@ -56,7 +55,7 @@ DOWNLOADS = {
     "classifier": Download(
         "Download classifier",
         "my.fewset",
-        lambda moment, path: save_classifier(moment.ready(), moment.album.share, path),
+        Moment.save,
     ),
     "predictions": Download("Download predictions (CSV)", "predictions.csv", _write_predictions),
     "onnx": Download(

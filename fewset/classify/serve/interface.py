@@ -17,6 +17,7 @@ from fewset.classify.serve import payloads
 from fewset.classify.serve.album import checked_class, in_words
 from fewset.classify.serve.downloads import DOWNLOADS
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
+from fewset.classify.serve.project import Project
 from fewset.classify.serve.workbench import TOP, Workbench
 from fewset.core.errors import UserError
 from fewset.core.names import LONGEST, one_line
@@ -58,8 +59,8 @@ Patience = Annotated[
 class Interface:
     """The routes over one workbench and one queue."""
 
-    def __init__(self, bench: Workbench, queue: EmbeddingQueue) -> None:
-        self.bench, self.queue = bench, queue
+    def __init__(self, bench: Workbench, queue: EmbeddingQueue, project: Project) -> None:
+        self.bench, self.queue, self._project = bench, queue, project
         self.router = APIRouter(prefix="/api", responses=RESPONSES)
         get = partial(self.router.add_api_route, methods=["GET"])
         post = partial(self.router.add_api_route, methods=["POST"])
@@ -78,6 +79,10 @@ class Interface:
         post("/tried/teach", self.teach, status_code=204, tags=["classify"])
         post("/tried/forget", self.forget, status_code=204, tags=["classify"])
         get("/picture", self.picture, tags=["look"])
+        get("/project", self.project, tags=["project"])
+        get("/project/earlier", self.earlier, tags=["project"])
+        post("/project/open", self.open_earlier, status_code=204, tags=["project"])
+        post("/project/upload", self.open_upload, status_code=204, tags=["project"])
         get("/downloads/{name}", self.download, response_class=Response, responses=_FILE, tags=["take away"])
 
     def state(self, patience: Patience = None) -> payloads.State:
@@ -190,6 +195,28 @@ class Interface:
     def picture(self) -> payloads.Projection:
         """The photos on a plane, with the prototypes before and after adaptation."""
         return payloads.projection(self.bench.moment())
+
+    def project(self) -> payloads.ProjectShown:
+        """The file that the work is saved to as it changes."""
+        own = self._project
+        return payloads.ProjectShown(
+            file=own.path.name, saved_at=own.saved_at, unsaved=own.unsaved, problem=own.problem
+        )
+
+    def earlier(self) -> list[payloads.EarlierWork]:
+        """The files of earlier work, the latest first."""
+        return [
+            payloads.EarlierWork(file=path.name, saved=when, classes=list(classes), photos=photos)
+            for path, when, classes, photos in self._project.earlier()
+        ]
+
+    def open_earlier(self, file: Annotated[str, Body(embed=True, min_length=1, max_length=LONGEST)]) -> None:
+        """Continue with earlier work. What is here is saved first; this cannot be undone."""
+        self._project.open_earlier(file, self.queue.encoder)
+
+    async def open_upload(self, file: UploadFile) -> None:
+        """Continue with a .fewset file, in a new project file."""
+        await run_in_threadpool(self._project.open_copy, await file.read(), self.queue.encoder)
 
     def download(self, name: str) -> Response:
         """The classifier or its predictions as a file."""

@@ -81,6 +81,22 @@ class State(BaseModel):
     downloads: dict[str, str] = Field(description="The title of each download.")
 
 
+class EarlierWork(BaseModel):
+    file: str
+    saved: str
+    classes: list[str]
+    photos: int
+
+
+class ProjectShown(BaseModel):
+    """The file that the work is saved to."""
+
+    file: str
+    saved_at: float | None = Field(description="Seconds since 1970; null: not in this session.")
+    unsaved: bool = Field(description="Whether there are changes that are not in the file.")
+    problem: str = Field(description="Why it could not be saved.")
+
+
 class Reason(PhotoShown):
     label: str
 

@@ -1,4 +1,4 @@
-"""`fewset serve`: the page and the interface as one application, a server, and the file of the work."""
+"""`fewset serve`: the page and the interface as one application, and a server."""
 
 import errno
 import json
@@ -7,12 +7,9 @@ import secrets
 import signal
 import socket
 import sys
-import warnings
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from pathlib import Path
 from tempfile import gettempdir
-from threading import Event, Thread
 from typing import Any
 
 import uvicorn
@@ -25,26 +22,24 @@ from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fewset import __version__
-from fewset.classify.saving import save_classifier
 from fewset.classify.serve.embedding_queue import EmbeddingQueue, QueueFull
 from fewset.classify.serve.guard import Guard, is_loopback
 from fewset.classify.serve.interface import Interface
-from fewset.classify.serve.workbench import Moment, Workbench
+from fewset.classify.serve.project import Project, work_file
+from fewset.classify.serve.workbench import Workbench
 from fewset.core.errors import UserError
 from fewset.core.names import shortened
-from fewset.data.manifest import home
 
 PAGE = Path(__file__).parent / "page"
 mimetypes.add_type("text/javascript", ".js")  # on Windows another program may have set another type
 _MOST_CONNECTIONS = 500
 _IDLE_SECONDS = 15.0  # of a connection before its first request
-SAVE_SECONDS = 5.0
-"""Between two checks whether the work has changed."""
 
 
 def application(
     bench: Workbench,
     queue: EmbeddingQueue,
+    project: Project | None = None,
     *,
     host: str = "127.0.0.1",
     token: str | None = None,
@@ -58,7 +53,7 @@ def application(
         docs_url=None,  # FastAPI's own pages load scripts from other hosts
         redoc_url=None,
     )
-    app.include_router(Interface(bench, queue).router)
+    app.include_router(Interface(bench, queue, project or Project(bench, work_file())).router)
     app.mount("/static", StaticFiles(directory=PAGE))
 
     @app.get("/", include_in_schema=False)
@@ -111,14 +106,15 @@ def run(
     listening = _listen(host, port)
     allowed = list(allowed_hosts)
     token = None if is_loopback(host) and not allowed else secrets.token_urlsafe(24)
-    server = http_server(application(bench, queue, host=host, token=token, allowed_hosts=allowed))
+    project = Project(bench, saved)
+    server = http_server(application(bench, queue, project, host=host, token=token, allowed_hosts=allowed))
     # uvicorn sends the signal that stopped it again; the default action would end the process at once.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
     ready(_address(host, listening.getsockname()[1], token))
     try:
-        with Autosave(bench, saved):
+        with project:
             server.run(sockets=[listening])
     finally:
         queue.close()
@@ -165,58 +161,3 @@ def _address(host: str, port: int, token: str | None) -> str:
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     shown = f"[{shown}]" if ":" in shown else shown
     return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
-
-
-def work_file(opened: Path | None = None) -> Path:
-    """Where the work of a new server is saved: a new file, or the one of earlier work that was opened."""
-    folder = home() / "serve"
-    if opened is not None and opened.resolve().parent == folder.resolve():
-        return opened
-    return folder / f"work-{datetime.now():%Y%m%d-%H%M%S-%f}.fewset"
-
-
-def earlier_work(but: Path) -> list[tuple[Path, str]]:
-    """The files of earlier work, the latest first, each with the time at which it was saved."""
-    files = [file for file in (home() / "serve").glob("work-*.fewset") if file.name != but.name]
-    times = sorted(((file.stat().st_mtime, file) for file in files), reverse=True)
-    return [(file, f"{datetime.fromtimestamp(time):%Y-%m-%d %H:%M}") for time, file in times]
-
-
-class Autosave:
-    """While it is open, saves the classes and photos of a workbench soon after they change, and at the end.
-
-    A classifier needs two classes with photos; before that there is nothing to save.
-    """
-
-    def __init__(self, bench: Workbench, path: Path) -> None:
-        self.bench, self.path = bench, path
-        self._saved = bench.moment().album
-        self._done = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-
-    def save(self, moment: Moment) -> None:
-        """Write the file, unless nothing has changed since it was written."""
-        if moment.album is self._saved or moment.learned is None:
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        save_classifier(moment.learned, moment.album.share, self.path)
-        self._saved = moment.album
-
-    def _watch(self) -> None:
-        problem = ""
-        while not self._done.wait(SAVE_SECONDS):
-            try:
-                self.save(self.bench.moment(patience=0))  # a large set is saved when it is learned
-            except Exception as error:  # a full disk may have room again
-                if str(error) != problem:
-                    warnings.warn(f"the work is not saved: {error}", stacklevel=2)
-                problem = str(error)
-
-    def __enter__(self) -> "Autosave":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-        self.save(self.bench.moment())

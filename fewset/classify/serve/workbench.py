@@ -14,7 +14,7 @@ from fewset.classify.embedding import chosen_encoder, encoder_of
 from fewset.classify.model import EncoderStamp, Learned, learn
 from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.predict.answers import Answer, Predictor, unreadable
-from fewset.classify.saving import load_classifier
+from fewset.classify.saving import load_classifier, save_classifier
 from fewset.classify.serve.album import Album, AlbumPhoto, in_words, photo_rows_of
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
 from fewset.classify.trust.rejection import SHARE
@@ -50,6 +50,10 @@ class Moment:
         rows = [photo.row for photo in self.tried]
         return self.answers(rows) if self.learned else [unreadable(row.name, "") for row in rows]
 
+    def save(self, path: Path) -> None:
+        """Write the classifier as a .fewset file."""
+        save_classifier(self.ready(), self.album.share, path)
+
     def ready(self) -> Learned:
         """The classifier, or an error as long as there is none."""
         if self.learned is None:
@@ -84,8 +88,7 @@ class Workbench:
         self._thread = ThreadPoolExecutor(1, "learn")
         self._coming: Future[Moment] | None = None
         if learned is not None:
-            self.open(learned, share, "")
-            self._steps.clear()
+            self.open(learned, share)
 
     def change(self, what: str, changed: Callable[[Album], Album], step: str = "") -> None:
         """Take a step that can be undone; `what` describes it in a few words. No step if nothing changes.
@@ -116,8 +119,8 @@ class Workbench:
         self.change(what, lambda album: album.with_photos(label, photos), step)
         return photos
 
-    def open(self, learned: Learned, share: float | None, name: str) -> None:
-        """Replace the album by the photos of a classifier."""
+    def open(self, learned: Learned, share: float | None) -> None:
+        """Replace the album by the photos of a classifier. This is not a step that can be undone."""
         support = learned.support
         labels = [str(label) for label in support.classes[support.labels].tolist()]
         photos = zip(self._numbered(photo_rows_of(support)), labels, strict=True)
@@ -128,10 +131,12 @@ class Workbench:
             learned.head,
             learned.background,
         )
-        self.change(f"opening {name}", lambda _: album)
-        if support.classes.dtype.kind == "U":  # numbers became texts, in another order
-            # The encoder is the same, but it may have moved since the file was written.
-            self._learned, self._learned_from = replace(learned, encoder=self.stamp), album.photos
+        with self._changing:
+            self._steps.clear()
+            self._put(album)
+            if support.classes.dtype.kind == "U":  # numbers became texts, in another order
+                # The encoder is the same, but it may have moved since the file was written.
+                self._learned, self._learned_from = replace(learned, encoder=self.stamp), album.photos
 
     def try_out(self, rows: Sequence[PhotoRow]) -> list[AlbumPhoto]:
         """Keep photos that are classified again after every change."""

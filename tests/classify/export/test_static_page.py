@@ -5,7 +5,9 @@ picture.
 """
 
 import base64
-import os
+import csv
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 from scipy.special import softmax
 
 from fewset import FewShotClassifier, embed
 from fewset.classify.export.writing import find_runtime
+from fewset.classify.predict.answers import answer_row
+from fewset.classify.predict.files import write_csv
 from fewset.data.images.decoding import decode_photo
 from fewset.encoders import DEFAULT
 from fewset.encoders.efficientnet_lite import load_efficientnet_lite
 from fewset.encoders.preprocessing import FILTERS
-from tests.helpers.browser import WAIT, axe_script, installed_runtime, launched, own, served_folder
+from tests.helpers.browser import WAIT, axe_script, installed_runtime, launched, own, served_folder, shoot
 from tests.helpers.classifiers import exported
 from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
 
@@ -145,8 +150,7 @@ def test_a_class_is_added_kept_and_removed(
     add(page, "carrot", carrots)
     small = [photo for photo in new if photo.suffix == ".png"]
     try_out(page, small)
-    if folder := os.environ.get("FEWSET_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / "export.png", full_page=True)
+    shoot(page, "export")
 
     support = classifier.learned_.support
     rows = np.concatenate([support.features, rows_of(carrots)])
@@ -203,6 +207,82 @@ def test_no_class_is_called_none_of_these(page: Any, new: list[Path]) -> None:
     page.locator("#add-files").set_input_files([str(new[0])])
     page.get_by_text("choose another name").wait_for()
     assert page.locator("#class-cards > section").count() == len(FRUIT)
+
+
+def test_the_camera_is_answered_and_its_photo_kept(page: Any) -> None:
+    """Chromium's own test picture stands for a camera."""
+    page.get_by_role("button", name="Camera…").click()
+    expect(page.locator("#camera-answer")).to_have_text(re.compile("apple|banana|pear"), timeout=WAIT)
+    page.get_by_role("button", name="Keep this photo").click()
+    expect(page.locator("#answers > li")).to_have_count(1, timeout=WAIT)
+    page.get_by_role("button", name="Close").click()
+
+
+def test_the_table_is_that_of_predict(
+    page: Any, classifier: FewShotClassifier, new: list[Path], tmp_path: Path
+) -> None:
+    """The same columns, the same answers; names that a spreadsheet would compute are harmless."""
+    formula = tmp_path / '=1+1, "x".png'
+    shutil.copyfile(new[0], formula)
+    photos = [formula, *new]
+    try_out(page, photos)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download table").click()
+    assert download.value.suggested_filename == "answers.csv"
+    download.value.save_as(tmp_path / "page.csv")
+    answers = classifier.answers([str(photo) for photo in photos])
+    write_csv(tmp_path / "python.csv", map(answer_row, answers), 3)
+    got, expected = (
+        list(csv.DictReader((tmp_path / f"{name}.csv").read_text("utf-8-sig").splitlines()))
+        for name in ("page", "python")
+    )
+    assert list(got[0]) == list(expected[0])
+    for one, other in zip(reversed(got), expected, strict=True):  # the newest is the first on the page
+        for name, value in other.items():
+            if name.startswith(("probability", "closeness")):
+                assert float(one[name]) == pytest.approx(float(value), abs=0.02)
+            elif name in ("file", "nearest"):  # the page knows no folders
+                assert one[name].removeprefix("'") == Path(value).name
+            elif not name.startswith("class_"):  # of two small probabilities, either may be the larger
+                assert one[name] == value
+    assert any(row["file"].startswith("'=1+1") for row in got)
+
+
+def test_whether_none_of_these_is_answered_is_remembered(page: Any, new: list[Path]) -> None:
+    carrot = next(photo for photo in new if photo.name == "carrot.png")
+    box = page.get_by_label("Answer “none of these”")
+    assert box.is_checked()
+    try_out(page, [carrot, carrot])
+    assert page.locator(".verdict").first.inner_text() == "none of these"
+    box.click()
+    page.reload()
+    page.get_by_text("Ready.").wait_for()
+    assert not box.is_checked()
+    try_out(page, [carrot, carrot])
+    assert page.locator(".verdict").first.inner_text() in FRUIT
+
+
+def test_what_a_browser_cannot_read_comes_with_what_to_do(page: Any, tmp_path: Path) -> None:
+    """HEIC, and a photo of 108 megapixels where memory is short; with enough memory that is answered."""
+    (tmp_path / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(1000))
+    page.locator("#try-files").set_input_files(str(tmp_path / "phone.heic"))
+    page.get_by_text("phone.heic: this browser cannot read HEIC. Save the photo as JPEG").wait_for()
+    Image.new("RGB", (12_000, 9_000), "green").save(tmp_path / "108.jpg", quality=30)
+    page.evaluate("() => { createImageBitmap = () => Promise.reject(new RangeError('no memory')); }")
+    page.locator("#try-files").set_input_files(str(tmp_path / "108.jpg"))
+    page.get_by_text("108.jpg: 12000 × 9000 pixels are too many for this browser. Save a copy").wait_for()
+    Image.new("RGB", (9_000, 9_000)).save(tmp_path / "81.png")
+    page.locator("#try-files").set_input_files(str(tmp_path / "81.png"))
+    page.get_by_text("81.png: 9000 × 9000 pixels are too many").wait_for()
+
+
+def test_a_large_class_is_folded(page: Any, new: list[Path]) -> None:
+    add(page, "plum", [new[0]] * 26)
+    card = page.get_by_role("region", name="Class plum")
+    assert card.locator("li").count() == 24
+    card.get_by_role("button", name="Show all 26").click()
+    assert card.locator("li").count() == 26
+    page.get_by_role("button", name="Remove what was added").click()
 
 
 def test_axe_finds_nothing(page: Any, new: list[Path], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from fewset.classify.trust.rejection import SHARE
 from tests.helpers.browser import WAIT, launched, own, post, served
 from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
 
@@ -41,6 +42,7 @@ def page(browser: Any, server: str) -> Iterator[Any]:
     state = json.load(urlopen(f"{server}api/state"))
     for each in state["classes"]:
         post(server, "api/classes/remove", {"name": each["name"]})
+    post(server, "api/reject", {"share": SHARE})
     tried = [answer["number"] for answer in json.load(urlopen(f"{server}api/tried"))["answers"]]
     if tried:
         post(server, "api/tried/forget", {"photos": tried})

@@ -1,16 +1,13 @@
-"""The page in a real browser: the whole path from an empty page to a downloaded classifier, and its corners.
+"""The page in a real browser: from an empty page to a classifier, and its corners."""
 
-`FEWSET_SCREENSHOTS=docs/static python -m pytest tests/classify/serve/test_page.py` makes the pictures.
-"""
-
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from fewset import FewShotClassifier
-from tests.helpers.browser import add_class, counted, drop, teach
+from tests.helpers.browser import WAIT, add_class, counted, drop, teach
 from tests.helpers.drawn import FRUIT, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
@@ -29,15 +26,11 @@ def test_from_an_empty_page_to_a_classifier(page: Any, fruit: Path, tmp_path: Pa
     for name in ("banana", "pear"):
         page.locator("#folders").set_input_files(str(fruit / "photos" / name))
     counted(page, ".photos li", 15)
-    assert "on 15 photos" in page.locator(".headline").inner_text()
+    assert "on 15 photos" in page.locator("#trust-body").inner_text()
 
     new = sorted((fruit / "new").iterdir())
     page.locator("#try-files").set_input_files([str(file) for file in new])
     counted(page, "#answers > li", 4)
-    if folder := os.environ.get("FEWSET_SCREENSHOTS"):
-        page.set_viewport_size({"width": 1180, "height": 900})
-        page.screenshot(path=Path(folder) / "serve.png", full_page=True)
-
     with page.expect_download() as download:
         page.get_by_role("button", name="Download classifier").click()
     assert download.value.suggested_filename == "my.fewset"
@@ -119,7 +112,7 @@ def test_everything_goes_by_keyboard(page: Any, fruit: Path) -> None:
     page.get_by_role("button", name="Delete the class plum").focus()
     keys.press("Enter")
     counted(page, ".photos li", 14)
-    assert page.evaluate("document.activeElement.id") == "classes-title"
+    expect(page.locator("#classes-title")).to_be_focused(timeout=WAIT)
 
 
 def test_new_photos_are_dropped_pasted_and_taught(page: Any, fruit: Path) -> None:
@@ -139,9 +132,9 @@ def test_new_photos_are_dropped_pasted_and_taught(page: Any, fruit: Path) -> Non
     counted(page, "#answers > li", 2)
     first = page.locator("#answers > li").first
     assert first.locator(".verdict").inner_text() == "none of these"
-    page.get_by_label("Say “none of these”").click()
+    page.get_by_label("Answer “none of these”").click()
     first.locator(".verdict:not(.none)").wait_for()
-    page.get_by_label("Say “none of these”").click()
+    page.get_by_label("Answer “none of these”").click()
     first.locator(".verdict.none").wait_for()
 
     add_class(page, "carrot")

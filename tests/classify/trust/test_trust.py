@@ -125,6 +125,10 @@ def test_copies_count_once_and_do_not_vouch_for_each_other() -> None:
     assert classifier.trust_.tested == 8
     assert classifier.trust_.untested == (classifier.classes_.tolist().index("brick"),)
     assert "copies of one photo: photo 8, photo 9, photo 10" in summary(classifier.learned_)
+    both = fit([*photos, (photo("grass", 0), "brick")])
+    assert "contradiction, one photo in several classes: photo 4 (grass), photo 8 (brick)" in summary(
+        both.learned_
+    )
     different = fit([*photos, *((photo("brick", seed), "brick") for seed in range(4))])
     assert different.trust_.copies == ()
 

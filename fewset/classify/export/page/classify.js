@@ -1,11 +1,13 @@
 // The page: photos in, answers out; classes and photos that are added to them. Names only ever become text.
 
-import { byId, colour, complain, make, percent, photos as inWords, reconcile, say } from "./dom.js";
+import { startCamera, openCamera } from "./camera.js";
+import { byId, colour, complain, folded, make, percent, photos as inWords, reconcile, say } from "./dom.js";
 import { chosen, dropped, droppable, pasted } from "./gathering.js";
 import { Classifier } from "./classifier.js";
 import { loadEncoder } from "./network.js";
 import { prepared } from "./photos.js";
 import * as store from "./store.js";
+import { table } from "./table.js";
 
 const TOP = 3;
 const NONE = "none of these";
@@ -27,7 +29,7 @@ async function start() {
   } catch (error) {
     complain(`Photos that were added before cannot be read: ${error.message}`);
   }
-  byId("reject").checked = description.reject && classifier.canReject;
+  byId("reject").checked = classifier.canReject && (store.rejection() ?? description.reject);
   byId("reject").disabled = !classifier.canReject;
   listen();
   show();
@@ -37,7 +39,13 @@ async function start() {
 
 function listen() {
   byId("problem-close").addEventListener("click", () => { byId("problem").hidden = true; });
-  byId("reject").addEventListener("change", show);
+  byId("reject").addEventListener("change", ({ target }) => {
+    store.keepRejection(target.checked);
+    show();
+  });
+  startCamera(tryOut, described);
+  byId("try-camera").addEventListener("click", () => openCamera(null));
+  byId("table").addEventListener("click", download);
   byId("try-choose").addEventListener("click", () => byId("try-files").click());
   byId("try-files").addEventListener("change", (event) => tryOut(taken(event)));
   byId("try-clear").addEventListener("click", () => {
@@ -104,6 +112,20 @@ async function tryOut(files) {
   else say(`${inWords(done.length)} classified.`);
 }
 
+/** What a photo of the camera shows, in words. */
+async function described(file) {
+  const { pixels } = await prepared(file, classifier.description.preprocessing);
+  return verdict(classifier.answer(await embed(pixels)));
+}
+
+/** The answers as `fewset predict --csv` writes them. */
+function download() {
+  const text = table(tried.map(({ name, row }) => ({ name, ...classifier.answer(row) })), TOP, rejected, NONE);
+  const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: "answers.csv" });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
 /** Whether a class may have this name; says why not. */
 function mayBeCalled(label) {
   if (label === NONE) complain(`“${NONE}” means that a photo is of no class; choose another name.`);
@@ -147,8 +169,11 @@ function show() {
       make("div", { class: "answer" })),
   (item, { row }) => item.querySelector(".answer").replaceChildren(...answerParts(classifier.answer(row))));
   byId("class-names").replaceChildren(...classifier.classes.map((label) => make("option", { value: label })));
-  byId("class-cards").replaceChildren(...classifier.classes.map(card));
+  showCards();
 }
+
+const showCards = () => byId("class-cards").replaceChildren(...classifier.classes.map(card));
+
 
 function answerParts(answer) {
   const [best] = answer.top;
@@ -173,10 +198,12 @@ function bar({ label, place, probability }) {
 
 function card(label, place) {
   const own = classifier.photos.filter((photo) => photo.label === label);
+  const fold = make("button", { type: "button", class: "fold quiet" });
+  const shown = folded(label, own, fold, showCards);
   return make("section", { class: `card ${colour(place)}`, "aria-label": `Class ${label}` },
     make("div", { class: "card-head" },
       make("strong", {}, label), make("span", { class: "count" }, inWords(own.length))),
-    make("ul", { class: "photos" }, ...own.map(thumbnail)));
+    make("ul", { class: "photos" }, ...shown.map(thumbnail)), fold);
 }
 
 function thumbnail(photo) {

@@ -1,30 +1,26 @@
 // From a file to the pixels that the network was trained on, as fewset does it: see resampling.js.
 
+import { readable } from "./problems.js";
 import { crop, reduce, resize } from "./resampling.js";
 
 const STRIP = 2 ** 22; // pixels of a photo that are looked at at once: phones have little memory
 const LONGEST = 8; // times the shorter side: what is beyond is cut off
-const THUMBNAIL = 96;
+const THUMBNAIL = 256;
 
-/** The pixels {width, height, data} of a photo before their normalisation, and a small copy as an address. */
-export async function prepared(file, settings) {
-  const bitmap = await decoded(file);
+/**
+ * The pixels {width, height, data} of a photo before their normalisation, and a small copy as an address. An error says
+ * what to do with a photo that this browser cannot read.
+ */
+export const prepared = (file, settings) => readable(file, async () => {
+  // Upright, and with the colours that are in the file: fewset does not look at colour profiles, either.
+  const bitmap = await createImageBitmap(file, { imageOrientation: "from-image", colorSpaceConversion: "none" });
   try {
     const whole = reduced(bitmap, settings.least, await isJpeg(file));
     return { pixels: fitted(whole, settings), thumbnail: small(bitmap) };
   } finally {
     bitmap.close();
   }
-}
-
-async function decoded(file) {
-  try {
-    // Upright, and with the colours that are in the file: fewset does not look at colour profiles, either.
-    return await createImageBitmap(file, { imageOrientation: "from-image", colorSpaceConversion: "none" });
-  } catch {
-    throw new Error(`${file.name}: this browser cannot read it as an image`);
-  }
-}
+});
 
 async function isJpeg(file) {
   const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());

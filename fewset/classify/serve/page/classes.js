@@ -1,6 +1,6 @@
 // The classes and their photos: cards that photos are dropped on, and a dialog for one photo.
 
-import { byId, colour, complain, make, photos, reconcile, say, thumbnail } from "./dom.js";
+import { byId, colour, complain, folded, make, photos, reconcile, say, thumbnail } from "./dom.js";
 import { MOVED, chosen, dropped, droppable } from "./gathering.js";
 import { send, upload } from "./server.js";
 import { openCamera } from "./camera.js";
@@ -64,7 +64,8 @@ export function showClasses(state) {
     card.querySelector(".count").textContent = photos(each.photos.length);
     card.querySelector(".weak").hidden = each.name !== weakest;
     card.querySelector(".empty").hidden = each.photos.length > 0;
-    reconcile(card.querySelector("ul"), each.photos, (photo) => photo.number, createPhoto, (item, photo) => {
+    const shown = folded(each.name, each.photos, card.querySelector(".fold"), () => showClasses(page.state));
+    reconcile(card.querySelector("ul"), shown, (photo) => photo.number, createPhoto, (item, photo) => {
       const suspect = suspects.get(photo.number);
       const doubt = suspect ? `, looks like ${suspect.looks_like}` : "";
       item.classList.toggle("suspect", Boolean(suspect));
@@ -95,6 +96,7 @@ function createCard({ name }) {
     make("div", { class: "card-head" }, make("span", { class: "swatch", "aria-hidden": "true" }), title,
       make("span", { class: "count" })),
     make("ul", { class: "photos", "aria-label": `Photos of ${name}` }),
+    make("button", { type: "button", class: "fold quiet", hidden: true }),
     make("p", { class: "empty" }, "Drop photos here."),
     make("p", { class: "weak", hidden: true }, "Another photo of this class would help most."),
     make("div", { class: "toolbar" },
@@ -144,12 +146,21 @@ export function openPhoto(number) {
   const photo = page.state.photos.get(number);
   if (!photo) return;
   opened = number;
-  byId("photo-name").textContent = photo.name;
-  byId("photo-image").src = thumbnail(number);
-  byId("photo-class").textContent = `In the class ${photo.label}.`;
   const others = page.state.classes.map((each) => each.name).filter((name) => name !== photo.label);
   byId("photo-target").replaceChildren(...others.map((name) => make("option", { value: name }, name)));
   byId("photo-target").disabled = !others.length;
+  showPhoto(photo.name, number, `In the class ${photo.label}.`, true);
+}
+
+/** The dialog for a photo that was tried, to look at. */
+export const viewPhoto = (number, name) => showPhoto(name, number, "", false);
+
+function showPhoto(name, number, where, editable) {
+  byId("photo-name").textContent = name;
+  byId("photo-image").src = thumbnail(number);
+  byId("photo-image").alt = name;
+  byId("photo-class").textContent = where;
+  byId("photo-edit").hidden = !editable;
   const dialog = byId("photo-dialog");
   dialog.returnValue = "close";
   dialog.showModal();

@@ -76,6 +76,23 @@ export function complain(text) {
   byId("problem").hidden = false;
 }
 
+const FOLDED = 24;
+const unfolded = new Set();
+
+/** The items that are shown of a long list by this name; `button`, in the same card, shows all or fewer again. */
+export function folded(name, items, button, again) {
+  button.hidden = items.length <= FOLDED;
+  const open = unfolded.has(name);
+  button.textContent = open ? "Show fewer" : `Show all ${items.length}`;
+  button.setAttribute("aria-expanded", String(open));
+  button.onclick = () => {
+    if (open) unfolded.delete(name);
+    else unfolded.add(name);
+    again();
+  };
+  return open ? items : items.slice(0, FOLDED);
+}
+
 const COLOURS = 10;
 
 /** The class of CSS with the colour of a class, by its place. */

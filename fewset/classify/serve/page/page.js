@@ -4,7 +4,8 @@ import { byId, complain, make, say, working } from "./dom.js";
 import { ask, send } from "./server.js";
 import { addPhotos, showClasses, startClasses } from "./classes.js";
 import { showPicture } from "./picture.js";
-import { showTries, startTries, tryOut, verdict } from "./tries.js";
+import { offerEarlier, showSaved, startProject } from "./project.js";
+import { described, showTries, startTries, tryOut } from "./tries.js";
 import { showTrust, startTrust } from "./trust.js";
 import { startCamera } from "./camera.js";
 
@@ -52,7 +53,7 @@ const page = {
       complain(error.message);
       return false;
     } finally {
-      await page.refresh();
+      await page.refresh().then(offerEarlier);
     }
   },
 };
@@ -72,7 +73,7 @@ async function show() {
     showActions(state);
     showClasses(state);
     if (!state.learning || !state.trust) showTrust(state);
-    await Promise.all([showTries(state), state.learning ? null : showPicture(state)]);
+    await Promise.all([showTries(state), state.learning ? null : showPicture(state), showSaved(state)]);
   } finally {
     document.body.removeAttribute("aria-busy");
   }
@@ -122,16 +123,17 @@ async function download(name) {
   }
 }
 
-async function photoTaken(file, label) {
-  if (!file) return;
-  if (label === null) await tryOut([file]);
-  else await addPhotos([{ file, label }]);
+async function photosTaken(files, label) {
+  if (!files.length) return;
+  if (label === null) await tryOut(files);
+  else await addPhotos(files.map((file) => ({ file, label })));
 }
 
 startClasses(page);
 startTries(page);
 startTrust(page);
-startCamera(photoTaken, verdict);
+startCamera(photosTaken, described);
+startProject(page);
 byId("undo").addEventListener("click", undo);
 byId("problem-close").addEventListener("click", () => (byId("problem").hidden = true));
 document.addEventListener("keydown", (event) => {
@@ -143,4 +145,4 @@ document.addEventListener("keydown", (event) => {
 });
 // What is dropped beside everything must not replace the page.
 for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
-page.refresh();
+page.refresh().then(offerEarlier);

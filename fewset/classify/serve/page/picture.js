@@ -9,11 +9,15 @@ const HEIGHT = 300;
 const MARGIN = 26;
 const THUMBNAILS = 150; // more photos are dots
 const LABELS = 12; // more classes have no names in the picture
+const LONGEST = 18; // letters of a name there
+const LETTER = 7.2; // about the width of one
+const LINE = 18;
+const NEAR = 15; // of the places for a name: those within two lines of the diamond
 
 export async function showPicture(state) {
   const place = byId("picture");
   if (!state.trust) {
-    place.replaceChildren(make("p", { class: "hint" }, "As soon as it has learned, photos that are alike to it lie close together here."));
+    place.replaceChildren(make("p", { class: "hint" }, "Once it has learned, photos that look alike to it are close together here."));
     return;
   }
   const picture = await ask("/api/picture");
@@ -36,13 +40,35 @@ function drawing({ photos, prototypes }, places) {
       draw("circle", { class: `before ${mark}`, cx: from.x, cy: from.y, r: 5.5 }),
       draw("path", { class: `after ${mark}`, d: `M${to.x} ${to.y - 7.5}l6.5 7.5-6.5 7.5-6.5-7.5z` }),
     );
-    if (prototypes.length <= LABELS) {
-      const left = to.x > WIDTH - 80 || (from.x > to.x && to.x > 80); // not over the ring, where there is room
-      svg.append(draw("text", { x: to.x + (left ? -10 : 10), y: to.y + 4, "text-anchor": left ? "end" : "start" }, label));
-    }
   }
+  if (prototypes.length <= LABELS) svg.append(...labels(prototypes.map(({ label, before, after }) =>
+    ({ label, from: scale(before), to: scale(after) })), photos.map(({ place }) => scale(place))));
   return svg;
 }
+
+/** The names near their diamonds: each where it covers no other name, ring or diamond, and no photo if possible. */
+function labels(marks, photos) {
+  const images = photos.map(({ x, y }) => box(x, y, 11));
+  const taken = marks.flatMap(({ from, to }) => [box(from.x, from.y, 7), box(to.x, to.y, 8)]);
+  return marks.map(({ label, to }) => {
+    const text = label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label;
+    const width = LETTER * text.length;
+    const places = [];
+    for (let row = 0; row < 2 * HEIGHT / LINE; row += 1) {
+      const down = (row % 2 ? 1 : -1) * Math.ceil(row / 2) * LINE; // on its line, below, above, further
+      for (const middle of [to.x + 11 + width / 2, to.x - 11 - width / 2, to.x]) places.push(box(middle, to.y + down, width / 2, LINE / 2));
+    }
+    const free = (among, others) => among.find((place) => inside(place) && !others.some((other) => overlap(place, other)));
+    const found = free(places.slice(0, NEAR), [...taken, ...images]) ?? free(places, taken) ?? places[0];
+    taken.push(found);
+    return draw("text", { x: (found.left + found.right) / 2, y: found.bottom - 5, "text-anchor": "middle" }, text);
+  });
+}
+
+const box = (x, y, half, tall = half) => ({ left: x - half, right: x + half, top: y - tall, bottom: y + tall });
+const inside = ({ left, right, top, bottom }) => left >= 0 && right <= WIDTH && top >= 0 && bottom <= HEIGHT;
+const overlap = (one, other) =>
+  one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;
 
 function photoMark(photo, { x, y }, mark, small) {
   const title = draw("title", {}, `${photo.name}, ${photo.label}`);

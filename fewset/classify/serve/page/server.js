@@ -42,7 +42,10 @@ async function problem(response) {
   }
 }
 
-/** Upload {file, …fields} a few at a time, showing how far it is. Errors are reported, and the rest goes on. */
+/**
+ * Upload {file, …fields} a few at a time, showing how far it is; how many succeeded. Errors are reported, and the
+ * rest goes on.
+ */
 export async function upload(path, items, onEach) {
   const waiting = [...items];
   const problems = [];
@@ -58,6 +61,7 @@ export async function upload(path, items, onEach) {
         await onEach(await ask(path, { method: "POST", body: form }), item);
       } catch (error) {
         problems.push(error.message);
+        progress.failed += 1;
       }
       progress.advance();
     }
@@ -73,6 +77,7 @@ export async function upload(path, items, onEach) {
 const progress = {
   total: 0,
   done: 0,
+  failed: 0,
   show() {
     byId("progress").hidden = false;
     byId("progress-text").textContent = `${this.done} of ${photos(this.total)}`;
@@ -83,8 +88,8 @@ const progress = {
     this.done += 1;
     this.show();
     if (this.done < this.total) return;
-    say(`${photos(this.total)} done`);
-    this.total = this.done = 0;
+    say(`${photos(this.total - this.failed)} done`);
+    this.total = this.done = this.failed = 0;
     byId("progress").hidden = true;
   },
 };

@@ -1,6 +1,7 @@
 // New photos: dropped, pasted or chosen; what the classifier says of each, why, and a way to teach it better.
 
-import { byId, colour, complain, make, percent, reconcile, say, thumbnail } from "./dom.js";
+import { byId, colour, complain, make, percent, photos, reconcile, say, thumbnail } from "./dom.js";
+import { openPhoto, viewPhoto } from "./classes.js";
 import { chosen, dropped, droppable, pasted } from "./gathering.js";
 import { ask, send, upload } from "./server.js";
 import { openCamera } from "./camera.js";
@@ -46,15 +47,28 @@ export async function tryOut(files) {
   }
   const items = files.map((file) => ({ file, keep: "true" }));
   let last = null;
-  await upload("/api/classify", items, ({ answers }) => {
+  const count = await upload("/api/classify", items, ({ answers }) => {
     last = answers[0];
     void page.refresh();
   });
   await page.refresh();
-  if (last) say(files.length === 1 ? `${last.name}: ${verdict(last)}` : `${files.length} photos are classified.`);
+  if (last) say(files.length === 1 ? `${last.name}: ${verdict(last)}` : classified(count, files.length));
 }
 
-export function verdict(answer) {
+/** What a photo shows, in words; it is not kept. */
+export async function described(file) {
+  const form = new FormData();
+  form.append("photos", file, file.name);
+  const { answers } = await ask("/api/classify", { method: "POST", body: form });
+  return verdict(answers[0]);
+}
+
+function classified(count, all) {
+  const photosOf = count === all ? photos(count) : `${count} of ${photos(all)}`;
+  return `${photosOf} ${count === 1 ? "is" : "are"} classified.`;
+}
+
+function verdict(answer) {
   if (!answer.label) return "no answer yet";
   if (answer.none_of_these) return `none of these (nearest: ${answer.label})`;
   return `${answer.label}, ${percent(answer.probability)}`;
@@ -73,11 +87,13 @@ export async function showTries(state) {
 
 function createAnswer({ number, name }) {
   return make("li", { class: "card" },
-    make("img", { class: "tried", src: thumbnail(number), alt: name, title: name }),
+    make("button", { type: "button", class: "tried", "aria-label": `${name}: larger`, onclick: () => viewPhoto(number, name) },
+      make("img", { src: thumbnail(number), alt: name, title: name })),
     make("div", { class: "answer" }),
     make("form", { class: "teach", onsubmit: (event) => teach(event, number) },
       make("label", { for: `teach-${number}` }, "It is"),
-      make("select", { id: `teach-${number}` }),
+      make("select", { id: `teach-${number}`, required: true,
+        onchange: ({ target }) => { target.dataset.chosen = target.value; } }),
       make("button", {}, "Teach it"),
       make("button", { type: "button", class: "quiet", "aria-label": `Put away ${name}`,
         onclick: () => page.act(() => send("/api/tried/forget", { photos: [number] })) }, "Put away")));
@@ -85,7 +101,9 @@ function createAnswer({ number, name }) {
 
 async function teach(event, number) {
   event.preventDefault();
-  const label = event.target.querySelector("select").value;
+  const select = event.target.querySelector("select");
+  const label = select.value;
+  delete select.dataset.chosen;
   if (await page.act(() => send("/api/tried/teach", { photos: [number], label }))) {
     say(`It is learned as ${label}.`);
   }
@@ -95,16 +113,22 @@ function updateAnswer(item, answer, places) {
   const parts = item.querySelector(".answer");
   // While it is learning, what it said before stays.
   if (answer.label || !page.state.learning || !parts.hasChildNodes()) parts.replaceChildren(...answerParts(answer, places));
-  const select = item.querySelector("select");
-  const names = [...places.keys()];
-  if (select.options.length !== names.length || names.some((name, at) => select.options[at].value !== name)) {
-    const before = select.value;
-    select.replaceChildren(...names.map((name) => make("option", { value: name }, name)));
-    select.value = names.includes(before) ? before : (answer.label ?? names[0]);
-  }
+  showChoice(item.querySelector("select"), answer, [...places.keys()]);
 }
 
-export function answerParts(answer, places) {
+/** The class that the user has chosen; else the one that the photo was put into, or that it is taken for now. */
+function showChoice(select, answer, names) {
+  const options = ["", ...names];
+  if (select.options.length !== options.length || options.some((name, at) => select.options[at].value !== name)) {
+    select.replaceChildren(...options.map((name) => make("option", { value: name }, name || "choose…")));
+  }
+  const { chosen: before } = select.dataset;
+  if (!names.includes(before)) delete select.dataset.chosen;
+  if (!answer.label && page.state.learning) return; // as what it said before, it stays
+  select.value = select.dataset.chosen ?? answer.taught ?? ((!answer.none_of_these && answer.label) || "");
+}
+
+function answerParts(answer, places) {
   if (!answer.label) {
     const reason = page.state.learning ? "It is learning: the answer follows." : "No answer: there is no classifier at this moment.";
     return [make("p", { class: "hint" }, reason)];
@@ -118,7 +142,8 @@ export function answerParts(answer, places) {
     ...answer.top.map(([label, probability]) => bar(label, probability, places))));
   if (answer.reason) {
     parts.push(make("p", { class: "reason" },
-      make("img", { src: thumbnail(answer.reason.number), alt: "" }),
+      make("button", { type: "button", class: "photo", "aria-label": `${answer.reason.name}: larger`,
+        onclick: () => openPhoto(answer.reason.number) }, make("img", { src: thumbnail(answer.reason.number), alt: "" })),
       make("span", {}, `Most like ${answer.reason.name}, in ${answer.reason.label}.`)));
   }
   return parts;

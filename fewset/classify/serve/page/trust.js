@@ -28,22 +28,27 @@ function findings(trust) {
   if (trust.low === null) {
     parts.push(make("p", { class: "headline small" }, sentence(trust.in_words)));
   } else {
+    const [low, high] = [trust.low, trust.high].map((bound) => Math.round(100 * bound));
     parts.push(
-      make("p", { class: "headline" }, trust.in_words.replaceAll(" %", "\u00a0%")),
+      make("p", { class: "headline" }, `Right on ${low} to ${high} of 100 new photos`),
       range(trust),
       make("p", { class: "hint" },
-        `${trust.right} of ${photos(trust.tested)} were classified rightly by the others, each without itself. `
-        + "Of new photos like these, this share should be right."),
+        `${trust.right} of your ${photos(trust.tested)} were classified correctly when each was left out. `
+        + `${sentence(trust.in_words).replaceAll(" %", "\u00a0%")}`),
     );
   }
   if (trust.untested.length && trust.low !== null) {
     parts.push(make("p", {}, `Not tested, with fewer than 3 different photos: ${some(trust.untested)}.`));
   }
   parts.push(make("p", { class: "advice" }, make("strong", {}, trust.weakest), " would gain most from another photo."));
-  parts.push(list("Taken for another", trust.confusions, (each) =>
+  parts.push(list("Taken for another class", trust.confusions, (each) =>
     make("li", {}, `${photos(each.photos)} of ${each.label} taken for ${each.taken_for}`)));
-  parts.push(list("Suspicious photos", trust.suspects, suspect));
-  parts.push(list("Copies of one photo", trust.copies, copies));
+  const contradictory = (group) => new Set(known(group).map(({ label }) => label)).size > 1;
+  const contradictions = trust.copies.filter(contradictory);
+  const apart = trust.suspects.filter(({ photo }) => !contradictions.flat().includes(photo));
+  parts.push(list("Contradictions: one photo in several classes", contradictions, contradiction));
+  parts.push(list("Suspicious photos", apart, suspect));
+  parts.push(list("Copies of one photo", trust.copies.filter((group) => !contradictory(group)), copies));
   return parts.filter(Boolean);
 }
 
@@ -80,14 +85,34 @@ function suspect({ photo: number, label, looks_like, probability }) {
       } }, `Move to ${looks_like}`));
 }
 
+/** The photos of these numbers; some may be gone while it is learning. */
+const known = (numbers) => numbers.map((number) => page.state.photos.get(number)).filter(Boolean);
+
+const images = (group) => group.slice(0, LISTED).map((photo) =>
+  make("button", { type: "button", class: "photo", "aria-label": `${photo.name}, in ${photo.label}: move or delete`,
+    onclick: () => openPhoto(photo.number) }, make("img", { src: thumbnail(photo.number), alt: "", title: photo.name })));
+
 function copies(numbers) {
-  const group = numbers.map((number) => page.state.photos.get(number) ?? { number, name: "" });
-  return make("li", {},
-    ...group.slice(0, LISTED).map((photo) => make("img", { src: thumbnail(photo.number), alt: photo.name, title: photo.name })),
+  const group = known(numbers);
+  return make("li", {}, ...images(group),
     make("span", {}, `${photos(group.length)} alike, which count once`),
-    make("button", { type: "button",
-      onclick: async () => {
-        const rest = group.slice(1).map((photo) => photo.number);
-        if (await page.act(() => send("/api/photos/remove", { photos: rest }))) say("One of the copies is left.");
-      } }, "Keep one"));
+    removal("Keep one", group.slice(1), "One of the copies is left."));
 }
+
+/** Copies in several classes: all but those of one class must go. */
+function contradiction(numbers) {
+  const group = known(numbers);
+  const labels = [...new Set(group.map(({ label }) => label))];
+  const names = `${labels.slice(0, -1).join(", ")} and ${labels.at(-1)}`;
+  return make("li", {}, ...images(group),
+    make("span", {}, `The same photo is in ${names}. It can be of one class only.`),
+    make("div", { class: "toolbar" }, ...labels.slice(0, LISTED).map((label) =>
+      removal(`It is ${label}`, group.filter((photo) => photo.label !== label), `The photo is in ${label} only.`))));
+}
+
+const removal = (text, group, result) =>
+  make("button", { type: "button",
+    onclick: async () => {
+      const numbers = group.map(({ number }) => number);
+      if (await page.act(() => send("/api/photos/remove", { photos: numbers }))) say(result);
+    } }, text);
