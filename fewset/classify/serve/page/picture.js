@@ -9,9 +9,9 @@ const HEIGHT = 300;
 const MARGIN = 26;
 const THUMBNAILS = 150; // more photos are dots
 const LABELS = 12; // more classes have no names in the picture
-const LONGEST = 18; // letters of a name there
+const LONGEST = 14; // letters of a name there
 const LETTER = 7.2; // about the width of one
-const LINE = 18;
+const LINE = 20;
 const NEAR = 15; // of the places for a name: those within two lines of the diamond
 
 export async function showPicture(state) {
@@ -54,14 +54,16 @@ function labels(marks, photos) {
     const text = label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label;
     const width = LETTER * text.length;
     const places = [];
+    const far = [];
     for (let row = 0; row < 2 * HEIGHT / LINE; row += 1) {
       const down = (row % 2 ? 1 : -1) * Math.ceil(row / 2) * LINE; // on its line, below, above, further
       for (const middle of [to.x + 11 + width / 2, to.x - 11 - width / 2, to.x]) places.push(box(middle, to.y + down, width / 2, LINE / 2));
+      for (let x = width / 2; x <= WIDTH - width / 2; x += 8) far.push(box(x, to.y + down, width / 2, LINE / 2));
     }
     const free = (among, others) => among.find((place) => inside(place) && !others.some((other) => overlap(place, other)));
-    const found = free(places.slice(0, NEAR), [...taken, ...images]) ?? free(places, taken) ?? places[0];
+    const found = free(places.slice(0, NEAR), [...taken, ...images]) ?? free(places, taken) ?? free(far, taken) ?? places[0];
     taken.push(found);
-    return draw("text", { x: (found.left + found.right) / 2, y: found.bottom - 5, "text-anchor": "middle" }, text);
+    return draw("text", { x: (found.left + found.right) / 2, y: found.bottom - 6, "text-anchor": "middle" }, text);
   });
 }
 
