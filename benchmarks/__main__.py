@@ -101,6 +101,38 @@ def trust(
     write_json(out, measure_trust(folder, tasks, seed, echo))
 
 
+@app.command()
+def suggest(
+    data: Annotated[Path, typer.Option(help="The folder of the image sets.")] = Path(),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The record, JSON.")] = Path(
+        "results/classifier/suggest.json"
+    ),
+    figure: Annotated[Path, typer.Option(help="The figure to draw.")] = Path("docs/static/suggest.png"),
+    encoder: EncoderOption = "auto",
+    tasks: Annotated[int, counted("Tasks of each set.", least=2)] = 50,
+    seed: Annotated[int, typer.Option(help="Draws the tasks.")] = 0,
+    draw: Annotated[bool, typer.Option("--draw", help="Measure nothing; only draw the figure.")] = False,
+    device: DeviceOption = "auto",
+    plugin: PluginOption = None,
+) -> None:
+    """Measure what `fewset suggest` is worth: accuracy by the number of labels, against random choice.
+
+    Example: `python -m benchmarks suggest --data ../shared/data`
+    """
+    start(plugin)
+    from benchmarks.classifier.suggesting import curves_figure, labels_table, measure_suggest
+    from fewset.experiments.run_encoder import load_encoder
+    from fewset.io.files import write_bytes, write_json
+    from fewset.io.reading import read_json
+    from fewset.report.figures import png
+
+    if not draw:
+        write_json(out, measure_suggest(data, load_encoder(encoder, device), tasks, seed, echo))
+    record = read_json(out)
+    write_bytes(figure, png(curves_figure(record)))
+    echo(labels_table(record))
+
+
 def _measure(
     part: Any,
     own: dict[str, Any],

@@ -134,7 +134,7 @@ def predict_to(
         # Where photos are moved, they are no longer found: the answers say where they were.
         if not distributed.on_main_process(answers.complete) or outputs.folder is None:
             with opened_paths(paths, every, encoder.input_size) as listing:
-                _check_sortable(listing, paths, outputs)
+                check_sortable(listing, paths, outputs)
                 _answer(predictor, encoder, listing, answers)
         # The others do not wait: to move photos may take longer than processes wait for each other.
         return _finish(answers, predictor.top, outputs) if distributed.is_main_process() else Summary()
@@ -191,7 +191,7 @@ def _finish(answers: PartialAnswers, top: int, outputs: Outputs) -> Summary:
     return summary
 
 
-def _check_sortable(listing: Listing, paths: Sequence[Path], outputs: Outputs) -> None:
+def check_sortable(listing: Listing, paths: Sequence[Path], outputs: Outputs) -> None:
     """Photos inside a zip file, parts of photos and frames of films cannot be sorted.
 
     Photos behind a link to another place are not moved.

@@ -1,0 +1,1 @@
+"""Which photos to label next."""
