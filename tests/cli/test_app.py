@@ -92,6 +92,7 @@ COMPUTE = [
     ["demo"],
     ["fit", ".", "-o", "a.fewset"],
     ["predict", "a.fewset", "."],
+    ["suggest", "a.fewset", "."],
     ["pretrain", "strokes/pretrain", *options(PRETRAIN)],
     ["train", "strokes/feat", *options([*TRAIN, "train.init="])],
     ["eval", MODEL],

@@ -45,6 +45,7 @@ PROTOCOLS = "ways", "transductive", "generalised", "cross-domain", "low-shot"
 PLAIN = {
     "fit": f"{{root}}/photos/labelled -o out.fewset {TINY}",
     "predict": f"{{root}}/photos/my.fewset new.png {TINY}",  # a copy, since --move-to moves it
+    "suggest": f"{{root}}/photos/my.fewset new.png {TINY}",
     "info": "{root}/photos/my.fewset",
     "serve": f"{{root}}/photos/my.fewset --port 0 {TINY}",
     "export": "{root}/runs/feat -o out.onnx",
