@@ -76,6 +76,7 @@ class Interface:
         post("/undo", self.undo, tags=["teach"])
         post("/classify", self.classify, tags=["classify"])
         get("/tried", self.tried, tags=["classify"])
+        get("/next", self.next_to_name, tags=["classify"])
         post("/tried/teach", self.teach, status_code=204, tags=["classify"])
         post("/tried/forget", self.forget, status_code=204, tags=["classify"])
         get("/picture", self.picture, tags=["look"])
@@ -183,6 +184,11 @@ class Interface:
             for photo, answer in zip(moment.tried, moment.tried_answers(), strict=True)
         ]
         return payloads.Answers(revision=moment.revision, answers=shown)
+
+    def next_to_name(self, count: Annotated[int, Query(ge=1, le=100)] = 1) -> list[payloads.PhotoShown]:
+        """The kept photos whose label would help most, the most useful first; none that has one already."""
+        photos = self.bench.moment().next_to_name(count)
+        return [payloads.PhotoShown(number=photo.number, name=photo.row.name) for photo in photos]
 
     def teach(self, photos: Numbers, label: ClassName) -> None:
         """Put photos that were kept into a class."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+import numpy as np
+
 from fewset.classify.embedding import chosen_encoder, encoder_of
 from fewset.classify.model import EncoderStamp, Learned, learn
 from fewset.classify.photos.rows import PhotoRow
@@ -17,6 +19,7 @@ from fewset.classify.predict.answers import Answer, Predictor, unreadable
 from fewset.classify.saving import load_classifier, save_classifier
 from fewset.classify.serve.album import Album, AlbumPhoto, in_words, photo_rows_of
 from fewset.classify.serve.embedding_queue import EmbeddingQueue
+from fewset.classify.suggest.choice import next_to_label
 from fewset.classify.trust.rejection import SHARE
 from fewset.core.errors import UserError
 
@@ -53,6 +56,13 @@ class Moment:
     def save(self, path: Path) -> None:
         """Write the classifier as a .fewset file."""
         save_classifier(self.ready(), self.album.share, path)
+
+    def next_to_name(self, count: int) -> list[AlbumPhoto]:
+        """The photos that were tried and whose label would help most; none that has a label already."""
+        if not self.tried:
+            return []
+        features = np.stack([photo.row.features for photo in self.tried])
+        return [self.tried[each] for each in next_to_label(self.ready(), features, count)]
 
     def ready(self) -> Learned:
         """The classifier, or an error as long as there is none."""

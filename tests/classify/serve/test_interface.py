@@ -221,3 +221,22 @@ def test_the_state_comes_before_what_is_learned(monkeypatch: pytest.MonkeyPatch)
         (answer,) = opened.get("/api/tried?patience=0").json()["answers"]
         assert answer["label"] == "grass"
         assert opened.get("/api/state?patience=-1").status_code == 422
+
+
+def test_the_next_photos_to_name_are_those_that_python_suggests() -> None:
+    new = [(label, seed) for label in CLASSES for seed in range(30, 35)]
+    with client() as opened:
+        assert opened.get("/api/next").json() == []
+        teach(opened)
+        for each in new:
+            opened.post("/api/classify", files=files(*each), data={"keep": "true"})
+        found = opened.get("/api/next", params={"count": 4}).json()
+        expected = fitted().suggest([photo(*each) for each in new], count=4)
+        names = [f"{label} {seed}.png" for label, seed in new]
+        assert [each["name"] for each in found] == [names[each.index] for each in expected]
+        first = found[0]["number"]
+        opened.post("/api/tried/teach", json={"photos": [first], "label": "grass"})
+        rest = opened.get("/api/next", params={"count": 100}).json()
+        assert first not in [each["number"] for each in rest]
+        assert len(rest) == len(new) - 1
+        assert opened.get("/api/next", params={"count": 101}).status_code == 422

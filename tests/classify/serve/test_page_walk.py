@@ -177,3 +177,28 @@ def test_axe_finds_nothing_in_any_state(page: Any, fruit: Path, tmp_path: Path) 
     look("a phone")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert found == {}
+
+
+def test_the_most_useful_photos_are_named_by_keys(page: Any, fruit: Path) -> None:
+    teach(page, fruit)
+    page.locator("#try-files").set_input_files(sorted(map(str, (fruit / "new").iterdir())))
+    counted(page, "#answers > li", len(FRUIT) + 1)
+    page.get_by_role("button", name="Name the most useful ones…").click()
+    dialog = page.get_by_role("dialog")
+    title = dialog.get_by_role("heading")
+    expect(title).to_contain_text(".png", timeout=WAIT)
+    skipped = title.inner_text()
+    page.keyboard.press("s")
+    expect(title).not_to_have_text(skipped, timeout=WAIT)
+    first = title.inner_text()
+    second_class = page.locator(".card input.name").nth(1).input_value()
+    page.keyboard.press("2")
+    page.get_by_text(f"{first} is learned as {second_class}.").wait_for()
+    expect(title).not_to_have_text(first, timeout=WAIT)
+    page.get_by_role("region", name=f"Class {second_class}").get_by_text("6 photos").wait_for()
+    while title.inner_text() != "There are no more photos to name":
+        before = title.inner_text()
+        assert before not in (first, skipped)
+        page.keyboard.press("s")
+        expect(title).not_to_have_text(before, timeout=WAIT)
+    dialog.get_by_role("button", name="Close").click()

@@ -8,6 +8,7 @@ import { offerEarlier, showSaved, startProject } from "./project.js";
 import { described, showTries, startTries, tryOut } from "./tries.js";
 import { showTrust, startTrust } from "./trust.js";
 import { startCamera } from "./camera.js";
+import { startNext } from "./next.js";
 
 const PATIENCE = 0.3; // seconds: what is learned sooner is shown together with the photos
 const POLL = 1000; // milliseconds between two looks whether it has learned
@@ -131,6 +132,7 @@ async function photosTaken(files, label) {
 
 startClasses(page);
 startTries(page);
+startNext(page);
 startTrust(page);
 startCamera(photosTaken, described);
 startProject(page);
