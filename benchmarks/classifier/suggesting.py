@@ -18,10 +18,9 @@ from matplotlib.figure import Figure
 from benchmarks.classifier.embedded import EmbeddedSet, SetSource, embedded_set
 from fewset.classify.heads import DEFAULT
 from fewset.classify.model import Learned, learn
-from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.photos.support import support_of_rows
 from fewset.classify.suggest.choice import next_to_label, uncertainty
-from fewset.classify.suggest.suggestions import read_unlabelled, suggestions
+from fewset.classify.suggest.suggestions import suggestions, unlabelled_rows
 from fewset.compute.machine import describe
 from fewset.encoders import Encoder
 from fewset.experiments.result import command_line
@@ -229,8 +228,7 @@ def new_classes(
         labels = np.concatenate([np.arange(known), truth[shown]])
         learned = learn(DEFAULT, support_of_rows(items.features[given], labels), None)
         rest, truth = np.delete(pool.unlabelled, shown), np.delete(truth, shown)
-        rows = (PhotoRow(str(row), items.features[row]) for row in rest)
-        chosen = suggestions(learned, read_unlabelled(rows, len(rest), items.features.shape[1]), count)
+        chosen = suggestions(learned, unlabelled_rows(items.features[rest]), count)
         classes = truth[[each.index for each in chosen]]
         marked = classes[[each.new_class for each in chosen]]
         found = len(set(classes[classes >= known].tolist())) / (WAY - known)

@@ -24,7 +24,7 @@ from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import Photo, as_sequence, is_photos, opened_photos
 from fewset.classify.photos.support import Support, group_names, support_of_photos, support_of_rows
 from fewset.classify.predict.answers import Answer, Predictor, top_classes
-from fewset.classify.suggest.suggestions import Suggestion, read_unlabelled, suggestions
+from fewset.classify.suggest.suggestions import Suggestion, read_unlabelled, suggestions, unlabelled_rows
 from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.progress import progress
@@ -209,24 +209,13 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield from predictor.answers(photo_rows(photos, self._encoder()))
 
     def suggest(self, X: Any, count: int = 20) -> list[Suggestion]:  # noqa: N803
-        """The photos of `X` that are most worth labelling next, the most useful first, each with the reason.
-
-        These are photos about which the classifier is unsure, that are like many others of `X`, and unlike
-        the labelled ones and each other: of several copies one is suggested at most.
-
-        Example:
-            >>> for photo in classifier.suggest("inbox", count=10):  # doctest: +SKIP
-            ...     print(photo.name, photo.reason)
-        """
+        """The photos of `X` most worth labelling next, the most useful first, each with the reason."""
         check_is_fitted(self)
         X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
-            features = self._features(X)
-            rows = (PhotoRow(f"row {number}", row) for number, row in enumerate(features))
-            return suggestions(self.learned_, read_unlabelled(rows, *features.shape), count)
+            return suggestions(self.learned_, unlabelled_rows(self._features(X)), count)
         with opened_photos(X) as photos:
-            encoder = self._encoder()
-            found = read_unlabelled(photo_rows(photos, encoder), len(photos), encoder.dim)
+            found = read_unlabelled(photos, len(photos), self._encoder())
         for problem in found.problems:
             warnings.warn(f"left out: {problem}", stacklevel=2)
         return suggestions(self.learned_, found, count)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fewset.cli.classify import ClassifierArgument
+from fewset.cli.classifiers import ClassifierArgument, EncoderOption, in_order, print_some
 from fewset.cli.options import DeviceOption, PluginOption, counted, start
 from fewset.cli.output import echo
 from fewset.core.names import one_line
@@ -41,7 +41,7 @@ def suggest(
         Path | None,
         typer.Option(help="Link to the photos in DIR/CLASS, by the likeliest class.", metavar="DIR"),
     ] = None,
-    encoder: Annotated[str | None, typer.Option(help="Where the encoder is now, if it was moved.")] = None,
+    encoder: EncoderOption = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
@@ -54,12 +54,12 @@ def suggest(
     """
     start(plugin)
     from fewset.classify.embedding import encoder_of, files_of
-    from fewset.classify.photos.rows import photo_rows
     from fewset.classify.photos.sources import check_no_photo, opened_paths, read_files
     from fewset.classify.predict.run import Outputs, check_sortable
     from fewset.classify.saving import load_classifier
     from fewset.classify.suggest.suggestions import read_unlabelled, suggestions
 
+    classifier, paths = in_order(classifier, paths)
     learned, _ = load_classifier(classifier)
     used = encoder_of(learned, encoder, device)
     read = [classifier, *files_of(used.id), *(plugin or ())]
@@ -72,14 +72,13 @@ def suggest(
         check_no_photo(page)
     with opened_paths(paths) as listing:
         check_sortable(listing, paths, outputs)
-        photos = read_unlabelled(photo_rows(listing.photos(0, len(listing)), used), len(listing), used.dim)
+        photos = read_unlabelled(listing.photos(0, len(listing)), len(listing), used)
         found = suggestions(learned, photos, count)
         for each in found:
             echo(f"{one_line(each.name)}: {each.reason}")
         if len(found) < count:
             echo(f"{len(found):,} of the {count:,}: the others are like labelled or suggested photos")
-        if photos.problems:
-            echo(f"photos that could not be read: {len(photos.problems):,}, the first {photos.problems[0]}")
+        print_some("photos that could not be read", photos.problems)
         if page is not None:
             write_text(page, _page(found, listing, used))
             echo(f"page: {page}")

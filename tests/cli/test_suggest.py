@@ -55,6 +55,8 @@ def test_page_list_and_links() -> None:
         assert Path(row["linked_to"]).resolve() == Path(row["file"]).resolve()
         assert Path(row["linked_to"]).parent == Path("next", row["class"])
     assert "links: next" in printed
+    for corrected in ("next", "next.csv"):  # by moving links, or by editing the column "class"
+        assert "photos added: 4" in succeed("add", "my.fewset", corrected, "-o", "more.fewset")
 
 
 def test_labelled_photos_are_not_suggested_again() -> None:
@@ -65,7 +67,7 @@ def test_labelled_photos_are_not_suggested_again() -> None:
 def test_unreadable_photos_are_counted() -> None:
     Path("inbox", "broken.jpg").write_bytes(b"nonsense")
     printed = succeed("suggest", "my.fewset", "inbox", "--count", 2)
-    assert "photos that could not be read: 1, the first inbox/broken.jpg: " in printed
+    assert "photos that could not be read: 1\n  inbox/broken.jpg: " in printed
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ from jaxtyping import Float32
 
 from fewset.classify.labels import none_label
 from fewset.classify.model import Learned
-from fewset.classify.photos.rows import PhotoRow
+from fewset.classify.photos.rows import PhotoRow, photo_rows
+from fewset.classify.photos.sources import Photo
 from fewset.classify.predict.answers import Answer, Predictor
 from fewset.classify.suggest.choice import MOST, next_to_label
 from fewset.classify.trust.rejection import SHARE
 from fewset.core.errors import UserError
 from fewset.core.progress import progress
+from fewset.encoders import Encoder
 
 _FEW = 100  # photos that are embedded without a progress bar
 
@@ -43,12 +45,18 @@ class Unlabelled(NamedTuple):
     problems: list[str]
 
 
-def read_unlabelled(rows: Iterable[PhotoRow], count: int, dim: int) -> Unlabelled:
-    """Collect `count` rows; the features of the photos are all that is kept in memory."""
-    features = np.empty((count, dim), dtype=np.float32)
+def unlabelled_rows(features: Float32[np.ndarray, "n D"]) -> Unlabelled:
+    """Rows of features without photos."""
+    count = len(features)
+    return Unlabelled(features, [f"row {number}" for number in range(count)], list(range(count)), [])
+
+
+def read_unlabelled(photos: Iterable[Photo], count: int, encoder: Encoder) -> Unlabelled:
+    """Embed `count` photos; their features and names are all that is kept in memory."""
+    features = np.empty((count, encoder.dim), dtype=np.float32)
     found = Unlabelled(features, [], [], [])
     with progress("photos", count, shown=count > _FEW) as advance:
-        for index, row in enumerate(rows):
+        for index, row in enumerate(photo_rows(photos, encoder)):
             if row.problem:
                 found.problems.append(f"{row.name}: {row.problem}")
             else:
