@@ -122,12 +122,13 @@ def suggest(
     start(plugin)
     from benchmarks.classifier.suggesting import curves_figure, labels_table, measure_suggest
     from fewset.experiments.run_encoder import load_encoder
-    from fewset.io.files import write_bytes, write_json
+    from fewset.io.files import write_bytes, write_text
     from fewset.io.reading import read_json
     from fewset.report.figures import png
 
     if not draw:
-        write_json(out, measure_suggest(data, load_encoder(encoder, device), tasks, seed, echo))
+        measured = measure_suggest(data, load_encoder(encoder, device), tasks, seed, echo)
+        write_text(out, json.dumps(measured) + "\n")  # in one line: most of it is pairs of numbers
     record = read_json(out)
     write_bytes(figure, png(curves_figure(record)))
     echo(labels_table(record))
