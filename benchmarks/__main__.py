@@ -260,5 +260,37 @@ def performance(
     write_text(page, performance_page(records))
 
 
+@app.command()
+def contents(
+    dist: Annotated[Path, typer.Argument(help="The directory of the two files.")] = Path("dist"),
+) -> None:
+    """Check that the wheel and the source distribution hold what git tracks, and no other file.
+
+    Example: `python -m benchmarks contents dist`
+    """
+    from benchmarks.distribution import check_contents
+
+    echo(check_contents(dist))
+
+
+@app.command()
+def install(
+    wheel: Annotated[Path, typer.Argument(help="The wheel to install.")],
+    torch: Annotated[str, typer.Option(help="What pip installs first: a build for the CPU, say.")] = "torch",
+    record: Annotated[Path | None, typer.Option(help="Write time and size to this file.")] = None,
+) -> None:
+    """Install a wheel into an empty environment, and run the README's commands there.
+
+    Example: `python -m benchmarks install dist/fewset-0.1.0-py3-none-any.whl`
+    """
+    from benchmarks.installation import try_installation
+    from fewset.io.files import write_json
+
+    measured = try_installation(wheel, torch, echo)
+    if record is not None:
+        write_json(record, measured)
+    echo(json.dumps(measured, indent=2))
+
+
 if __name__ == "__main__":
     app(prog_name="python -m benchmarks")

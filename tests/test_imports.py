@@ -22,6 +22,7 @@ ROOMS = [
 ]
 ONLY_IN = {
     "PIL": {"data", "classify"},
+    "h5py": {"io"},
     "matplotlib": {"report", "paper"},
     "jinja2": {"report", "classify"},
     "typer": {"cli"},

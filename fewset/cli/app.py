@@ -22,6 +22,7 @@ from fewset import __version__
 from fewset.cli.output import echo, print_error, print_stopped, print_warning, take_any_terminal
 from fewset.compute import distributed
 from fewset.core.errors import UserError
+from fewset.core.extras import as_missing_extra
 from fewset.io.os_errors import as_user_error
 
 # The panels of the help from top to bottom, and the files that come first in theirs; others follow by name.
@@ -74,7 +75,7 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except Exception as error:
-            user_error = as_user_error(error)
+            user_error = as_user_error(error) or as_missing_extra(error)
             if user_error is not None:
                 print_error(user_error)
                 sys.exit(2)

@@ -7,6 +7,7 @@ import typer
 
 from fewset.cli.options import DeviceOption, LogToOption, PluginOption, start
 from fewset.cli.output import echo, resumable
+from fewset.core.extras import imports
 
 PANEL = "Experiments"
 METHODS = ("protonet", "norm", "itemwise", "feat", "weighing")
@@ -26,14 +27,9 @@ def demo(
     Example: `fewset demo --out demo`
     """
     start(plugin)
-    from fewset.data.images.store import open_set
     from fewset.experiments.recipes import find_recipe, read_recipe
     from fewset.experiments.train_run import execute
-    from fewset.io.files import write_bytes
-    from fewset.report.figures import png
     from fewset.report.loading import load_results
-    from fewset.report.page import build_report
-    from fewset.report.picture_figures import family_figure
     from fewset.report.tables import comparison_table, plain_text
 
     runs = []
@@ -45,10 +41,23 @@ def demo(
             execute(recipe, recipe.kind, run, resume=True, device=device, echo=echo, log_to=log_to or ())
             if recipe.kind == "train":
                 runs.append(run)
+    echo(plain_text(comparison_table(load_results(runs))))
+    echo(f"runs: {', '.join(map(str, runs))}")
+    if imports("jinja2", "matplotlib"):
+        _report(runs, out)
+    else:
+        echo("for a report with figures: pip install 'fewset[report]', then the same command again")
+
+
+def _report(runs: list[Path], out: Path) -> None:
+    from fewset.data.images.store import open_set
+    from fewset.io.files import write_bytes
+    from fewset.report.figures import png
+    from fewset.report.page import build_report
+    from fewset.report.picture_figures import family_figure
+
     page = build_report(runs, out)
     picture = out / "families.png"
     write_bytes(picture, png(family_figure(open_set("families"))))
-    echo(plain_text(comparison_table(load_results(runs))))
-    echo(f"runs: {', '.join(map(str, runs))}")
     echo(f"families: {picture}")
     echo(f"report: {page}")

@@ -108,7 +108,8 @@ def evaluate(
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
     as_json: JsonOption = False,
-    options: Annotated[dict[str, Any] | None, typer.Option(hidden=True)] = None,
+    # Made by `_with_options`; typer before 0.29 knows no type for it.
+    options: Annotated[Any, typer.Option(hidden=True, parser=str)] = None,
 ) -> None:
     """Score a run on sampled tasks; options that are not given come from its recipe.
 

@@ -9,15 +9,27 @@ from fewset.core.errors import UserError
 # Else onnxruntime stores an id of the machine in the user's cache, and reports to its makers.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
+# Libraries that whole rooms are built on, which a command imports with the room.
+_EXTRA_OF = {"jinja2": "report", "matplotlib": "report"}
+
 
 def import_extra(module: str, extra: str) -> Any:
     """The module, or an error that names the extra to install."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise UserError(
-            f"{module} is not installed or does not import ({error}): pip install 'fewset[{extra}]'"
-        ) from None
+        raise _missing(module, extra, error) from None
+
+
+def as_missing_extra(error: BaseException) -> UserError | None:
+    """The user's error for a library of an extra that is not installed; None for any other error."""
+    if not isinstance(error, ModuleNotFoundError) or error.name not in _EXTRA_OF:
+        return None
+    return _missing(error.name, _EXTRA_OF[error.name], error)
+
+
+def _missing(module: str, extra: str, error: BaseException) -> UserError:
+    return UserError(f"{module} is not installed or does not import ({error}): pip install 'fewset[{extra}]'")
 
 
 def imports(*modules: str) -> bool:

@@ -42,7 +42,7 @@ def home() -> Path:
             raise UserError(f"FEWSET_HOME is {shortened(chosen)}, which is a file; set it to a directory")
         return path
     try:
-        return user_path(user_data_path("fewset", appauthor=False))
+        return user_data_path("fewset", appauthor=False).expanduser()
     except RuntimeError:
         raise UserError("this user has no home directory; set FEWSET_HOME to a directory") from None
 

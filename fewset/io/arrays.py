@@ -4,16 +4,21 @@ A header may claim any size, so memory is taken only for bytes that are there. A
 not become a large array.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedIOBase
 from math import prod
+from pathlib import Path
 from typing import IO, Any
 from zipfile import ZipFile
 
 import numpy as np
 
+from fewset.core.errors import UserError
 from fewset.io.zips import open_member
 
 LARGEST = 2**31
+LARGEST_COLUMN = 2**28  # bytes
 _PIECE = 2**24
 _PACKED, _SMALL = 50, 2**24  # bytes that one packed byte may become, and bytes that are always allowed
 
@@ -73,3 +78,16 @@ def check_numbers(column: np.ndarray, limit: int, name: str) -> None:
     """Raise unless a column holds indices from 0 to below a limit."""
     if column.dtype != np.int64 or column.min(initial=0) < 0 or column.max(initial=0) >= limit:
         raise ValueError(f"{name} of type {column.dtype}, expected whole numbers below {limit}")
+
+
+@contextmanager
+def reading_arrays(path: Path, what: str) -> Iterator[None]:
+    """Whatever a library raises for a damaged file is a user's error about `what` of it."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # h5py raises almost anything
+        raise UserError(
+            f"{path}: {what} cannot be read ({error}); the file is damaged or of another kind, get it again"
+        ) from error

@@ -69,9 +69,11 @@ def _cause(error: BaseException, path: Path | None) -> OSError | None:
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno is not None:
             return seen
-        code = re.search(r"\(os error (\d+)\)", str(seen))  # as libraries that are written in Rust say it
+        # As libraries that are written in Rust say it.
+        code = re.search(r"\(os error (\d+)\)|Os \{ code: (\d+)", str(seen))
         if code:
-            return OSError(int(code[1]), str(seen).partition("(os error")[0].rpartition(": ")[2].strip())
+            number = int(code[1] or code[2])
+            return OSError(number, os.strerror(number))
         if "DefaultCPUAllocator: can't allocate memory" in str(seen):  # as PyTorch says it
             return OSError(errno.ENOMEM, "Cannot allocate memory")
         if re.search(r"Not enough free space|requested and \d+ written", str(seen)):  # as NumPy says it

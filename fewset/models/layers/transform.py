@@ -48,8 +48,8 @@ class FeatureTransform(nn.Module):
         return self._stepped(features, self.steps[: self.steps.index("centre")])
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        # Not in export, where no branch may depend on values.
-        if self.mean is not None and not torch.compiler.is_exporting() and self.mean.isnan().any():
+        # Not while it is traced, for export say: no branch may depend on values there.
+        if self.mean is not None and not torch.compiler.is_compiling() and self.mean.isnan().any():
             raise UserError(
                 "model.feature_transform subtracts the mean of the training features, which is not set; call "
                 "model.feature_transform.fit(features of the training split), or leave out 'centre'"

@@ -1,6 +1,6 @@
 // Pillow's resizing, to the last bit: a photo must reach the network as it does in Python. A canvas resizes in
 // another way in each browser. Images are {width, height, data}: red, green, blue, alpha, a byte each; alpha is
-// left alone. After src/libImaging/Resample.c and Reduce.c of Pillow.
+// left alone. A port of src/libImaging/Resample.c and Reduce.c of Pillow, whose licence is in LICENSES.txt.
 
 const BITS = 22; // of the fixed-point numbers in which Pillow adds up
 
