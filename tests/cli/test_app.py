@@ -81,6 +81,15 @@ def test_a_new_command_is_one_file(tmp_path: Path) -> None:
         assert re.search(expected, output), output
 
 
+def test_a_missing_library_is_one_line_that_names_the_extra() -> None:
+    program = "import sys; sys.modules['matplotlib'] = None; from fewset.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "paper"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: matplotlib.* is not installed .*'fewset\[report\]'\n", done.stderr)
+
+
 def test_version() -> None:
     assert re.match(r"fewset \d+\.\d+\.\d+", succeed("--version"))
 

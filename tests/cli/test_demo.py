@@ -1,5 +1,6 @@
 """The demo from nothing to a report, with the shipped recipes made small."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,11 @@ def test_from_nothing_to_a_report(
     monkeypatch.setattr("fewset.report.page.build_report", no_report)
     succeed("demo", "--out", out)
     assert written(out) == before
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    said = succeed("demo", "--out", out)
+    assert "ProtoNet + LayerNorm" in said
+    assert "pip install 'fewset[report]'" in said
 
 
 @pytest.mark.usefixtures("stages")
