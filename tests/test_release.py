@@ -33,10 +33,13 @@ def test_the_lowest_versions_are_those_that_are_tested() -> None:
         assert tested[name] == floor + ["0"] * (len(tested[name]) - len(floor)), name
 
 
-def test_all_extras_are_in_all() -> None:
+def test_all_extras_are_in_all_and_those_that_errors_name_exist() -> None:
     extras = PROJECT["optional-dependencies"]
     (all_of_them,) = extras["all"]
     assert set(re.findall(r"[a-z0-9]+", all_of_them)) - {"fewset"} == extras.keys() - {"all"}
+    sources = "".join(file.read_text() for file in (ROOT / "fewset").rglob("*.py"))
+    named = set(re.findall(r'import_extra\([^)]*, "(\w+)"\)', sources))
+    assert {"hdf5", "web"} <= named <= extras.keys()
 
 
 @pytest.mark.parametrize(
