@@ -48,6 +48,17 @@ def summary(learned: Learned) -> list[str]:
     return lines
 
 
+def hub_front_matter() -> str:
+    """What the Hugging Face Hub reads at the beginning of a card."""
+    return """---
+library_name: fewset
+pipeline_tag: image-classification
+tags: [fewset, few-shot-learning]
+---
+
+"""
+
+
 def model_card(learned: Learned, name: str) -> str:
     """A card in Markdown: the content of the classifier, its accuracy, and its limits."""
     support, trust, limit = learned.support, learned.trust, learned.threshold(SHARE)

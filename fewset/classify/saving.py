@@ -39,6 +39,7 @@ from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.names import one_line
 from fewset.core.parsing import parse, plain
 from fewset.io.files import replacing
+from fewset.io.hub import download, is_on_hub
 from fewset.io.paths import without_machine
 from fewset.io.reading import parse_json
 
@@ -139,7 +140,9 @@ def classes_and_photos(path: Path) -> tuple[tuple[str, ...], int] | None:
 
 
 def load_classifier(path: Path) -> tuple[Learned, float | None]:
-    """The classifier of a file, and its allowed false-rejection rate."""
+    """The classifier of a file or of the Hub, and its allowed false-rejection rate."""
+    if is_on_hub(path):
+        path = _one_classifier(download(str(path), ["*.fewset"]), path)
     if not path.is_file():
         raise UserError(f"there is no file {path}; make one: fewset fit PHOTOS -o {path.name}")
     try:
@@ -150,6 +153,13 @@ def load_classifier(path: Path) -> tuple[Learned, float | None]:
         raise UserError(
             f"{path} is not a usable classifier: {reason}; make it again: fewset fit PHOTOS -o {path.name}"
         ) from None
+
+
+def _one_classifier(folder: Path, name: Path) -> Path:
+    found = sorted(folder.glob("*.fewset"))
+    if len(found) != 1:
+        raise UserError(f"{name} has {len(found)} files *.fewset, expected one; name another model")
+    return found[0]
 
 
 def _learned(description: Description, tensors: dict[str, np.ndarray], path: Path) -> Learned:

@@ -213,6 +213,12 @@ def export(
         Path | None, typer.Option(metavar="DIR", help="Of onnxruntime-web; default: where npm installs it.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+    hub: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder for the Hugging Face Hub: the classifier without its photos."
+        ),
+    ] = None,
     reject: Annotated[
         float | None,
         typer.Option(
@@ -235,9 +241,9 @@ def export(
     from fewset.experiments.weights import load
 
     as_file = out is not None and out.suffix.lower() == ".onnx"
-    if out is None and web is None:
-        raise UserError("there is nothing to write; give -o FILE.onnx, -o DIR or --web DIR")
-    check_apart({"-o": out, "--web": web})
+    if out is None and web is None and hub is None:
+        raise UserError("there is nothing to write; give -o FILE.onnx, -o DIR, --web DIR or --hub DIR")
+    check_apart({"-o": out, "--web": web, "--hub": hub})
     if joined and out is None:
         raise UserError("--joined needs -o FILE.onnx or -o DIR")
     if runtime is not None and web is None:
@@ -246,16 +252,17 @@ def export(
         raise UserError("--title is the text above the page, which --web DIR writes")
 
     def check(read: list[Path]) -> None:
-        for path, directory in ((out, not as_file), (web, True)):
+        for path, directory in ((out, not as_file), (web, True), (hub, True)):
             if path is not None:
                 writing.check_target(path, directory=directory, force=force, read=read)
 
     check([source, *(plugin or ())])
     files = writing.find_runtime(runtime) if web is not None else []
     if writing.is_model(source):
-        if any(given is not None for given in (web, encoder, reject)):
+        if any(given is not None for given in (web, hub, encoder, reject)):
             raise UserError(
-                f"{source} is a model; --web, --encoder and --reject are for classifiers, leave them out"
+                f"{source} is a model; --web, --hub, --encoder and --reject are for classifiers, leave them "
+                "out"
             )
         exported: writing.ClassifierExport | writing.ModelExport = writing.ModelExport(load(source))
     else:
@@ -266,6 +273,9 @@ def export(
         if web is not None:
             classifier.write_page(web, files, title or writing.TITLE)
             echo(f"page: {web}; show it with `python -m http.server --directory {web}`")
+        if hub is not None:
+            classifier.write_hub(hub)
+            echo(f"for the Hub: {hub}; publish it with `hf upload OWNER/NAME {hub}`")
     if out is not None:
         if as_file:
             exported.write_file(out)

@@ -8,13 +8,18 @@ from pathlib import Path
 from threading import Thread
 
 import huggingface_hub
+import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
 import fewset
 from fewset.core.errors import UserError
 from fewset.experiments.weights import find_model, run_of
 from fewset.io.hub import download
+from tests.helpers.classifiers import fitted, new_photos
+from tests.helpers.command_line import succeed
+from tests.helpers.encoders import write_onnx
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -89,6 +94,36 @@ def test_a_run_is_loaded_from_the_hub(hub: Path, tmp_path: Path) -> None:
     run = run_of(Path("hub:ann/feat"), tmp_path / "runs")
     assert run == tmp_path / "runs" / "feat"
     assert (run / "recipe.toml").read_bytes() == (released / "recipe.toml").read_bytes()
+
+
+def test_a_classifier_is_published_without_its_photos_and_loaded(hub: Path, tmp_path: Path) -> None:
+    file = tmp_path / "my.fewset"
+    classifier = fitted(tmp_path, f"onnx:{write_onnx(tmp_path / 'net.onnx')}")
+    classifier.save(file)
+    succeed("export", file, "--hub", tmp_path / "pets")
+    for part in (tmp_path / "pets").iterdir():
+        (hub / part.name).write_bytes(part.read_bytes())
+    content = b"".join(part.read_bytes() for part in hub.iterdir())
+    support = classifier.learned_.support
+    assert all(picture and picture not in content for picture in support.thumbnails)
+    assert not [name for name in support.names if Path(name).name.encode() in content]
+    assert ModelCard.load(hub / "README.md").data.pipeline_tag == "image-classification"
+
+    encoder = f"onnx:{tmp_path / 'net.onnx'}"
+    loaded = fewset.FewShotClassifier.load("hub:ann/feat", encoder=encoder)
+    photos = new_photos()
+    np.testing.assert_array_equal(loaded.predict_proba(photos), classifier.predict_proba(photos))
+    assert loaded.predict(photos).tolist() == classifier.predict(photos).tolist()
+    photos[0].save(tmp_path / "new.png")
+    words = ("predict", "hub:ann/feat", tmp_path / "new.png", "--encoder", encoder)
+    assert str(classifier.predict(photos[:1])[0]) in succeed(*words)
+
+
+def test_a_model_with_two_classifiers_is_rejected(hub: Path) -> None:
+    for name in ("one.fewset", "two.fewset"):
+        (hub / name).write_bytes(b"")
+    with pytest.raises(UserError, match="has 2 files"):
+        fewset.FewShotClassifier.load("hub:ann/feat")
 
 
 @pytest.mark.usefixtures("hub")

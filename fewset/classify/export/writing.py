@@ -3,33 +3,34 @@
 import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fewset.classify.embedding import encoder_of
+from fewset.classify.card import hub_front_matter, model_card
+from fewset.classify.embedding import encoder_of, name_in_file
 from fewset.classify.export.classifiers import ENCODER_FILE, head_description, joined_graph
 from fewset.classify.export.encoders import encoder_graph
-from fewset.classify.model import Learned
-from fewset.classify.saving import is_classifier, load_classifier
+from fewset.classify.model import EncoderStamp, Learned
+from fewset.classify.saving import is_classifier, load_classifier, save_classifier
 from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import serialised
-from fewset.io.files import check_output, replacing_directory, write_bytes
+from fewset.io.files import check_output, replacing_directory, write_bytes, write_json
 
 if TYPE_CHECKING:
     from fewset.models.task_model import TaskModel
 
-HEAD_FILE = "head.json"
+HEAD_FILE, CLASSIFIER_FILE = "head.json", "classifier.fewset"
 JOINED_FILE = "joined.onnx"
 TITLE = "What is in this photo?"
 """Of the page, where no other is given."""
 _PAGE = Path(__file__).parent / "page"
 _SHARED = ("camera.js", "dom.js", "gathering.js", "icon.svg", "page.css")  # with the page of `fewset serve`
-_PARTS = {ENCODER_FILE, HEAD_FILE, JOINED_FILE, "head.onnx"}
+_PARTS = {ENCODER_FILE, HEAD_FILE, JOINED_FILE, "head.onnx", CLASSIFIER_FILE, "config.json", "README.md"}
 _DEVICE = "cpu"  # the same files on every machine
 RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 _PLACE = Path("node_modules", "onnxruntime-web", "dist")
@@ -68,6 +69,17 @@ class ClassifierExport:
             page = temporary / "index.html"
             text = page.read_text(encoding="utf-8").replace(TITLE, escape(one_line(title)))
             page.write_text(text, encoding="utf-8")
+
+    def write_hub(self, folder: Path) -> None:
+        """A folder to publish on the Hugging Face Hub: the classifier without its photos, and its card."""
+        stamp = EncoderStamp(name_in_file(self.encoder.id, folder), self.encoder.digest)
+        learned = replace(self.learned, support=self.learned.support.anonymous(), encoder=stamp)
+        with replacing_directory(folder) as temporary:
+            save_classifier(learned, self.share, temporary / CLASSIFIER_FILE)
+            config = {"library_name": "fewset", "classes": learned.support.classes.tolist()}
+            write_json(temporary / "config.json", config)
+            card = hub_front_matter() + model_card(learned, folder.name)
+            (temporary / "README.md").write_text(card, encoding="utf-8")
 
     def _write_parts(self, folder: Path) -> None:
         graph = encoder_graph(self.encoder)

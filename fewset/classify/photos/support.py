@@ -68,6 +68,17 @@ class Support:
             tuple(self.taken[place] for place in places),
         )
 
+    def anonymous(self) -> "Support":
+        """The same rows without what tells of people: pictures, names, times and cameras."""
+        names = {group: f"group {number}" for number, group in enumerate(dict.fromkeys(self.groups), start=1)}
+        return replace(
+            self,
+            names=tuple(f"photo {number}" for number in range(1, len(self) + 1)),
+            thumbnails=(b"",) * len(self),
+            groups=tuple(group and names[group] for group in self.groups),
+            taken=("",) * len(self),
+        )
+
     def unknown_to(self, other: "Support") -> Bool[np.ndarray, " n"]:
         """Which photos `other` does not have with the same label. Rows without photos are all unknown."""
         known = set(other._photos())
