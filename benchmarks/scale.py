@@ -39,7 +39,7 @@ def measure_scale(directory: Path, photos: int, beside: str) -> dict[str, Any]:
     _predict(directory, "fit", [["fit", "photos", "-o", "my.fewset"]])
     _list(directory / "one.parquet", files[:1])
     _list(directory / "few.parquet", files)
-    _list(directory / "many.parquet", files * (NAMES // photos))
+    _list(directory / "many.parquet", _more_names(directory, files, NAMES // photos))
     begin = _shards(directory, "begin", "one", [0], 1)
     one = _shards(directory, "one", "few", [0], 1)
     two = _shards(directory, "two", "few", [0, 1], 2)
@@ -104,6 +104,13 @@ def _write_photos(folder: Path, count: int) -> list[str]:
         coarse = generator.integers(100 * (number % 2), 156 + 100 * (number % 2), (30, 40, 3), dtype=np.uint8)
         Image.fromarray(coarse).resize(_SIZE).save(label / f"{number}.jpg")
     return sorted(str(path.relative_to(folder.parent)) for path in folder.rglob("*.jpg"))
+
+
+def _more_names(directory: Path, files: Sequence[str], times: int) -> list[str]:
+    """So many different names for each file, by links to the folder."""
+    for number in range(times):
+        (directory / str(number)).symlink_to("photos")
+    return [file.replace("photos", str(number), 1) for number in range(times) for file in files]
 
 
 def _list(path: Path, files: Sequence[str]) -> None:
