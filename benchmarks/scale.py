@@ -86,9 +86,9 @@ def scale_text(record: dict[str, Any]) -> str:
             f"\nA worker takes {few} for a list of {record['photos']:,} names and {many} for its "
             f"{record['photos']:,} photos of a list of {record['names']:,} names, which it reads in "
             f"{record['seconds_to_read_names']:.1f} s.\n",
-            f"By calculation: {large['photos']:,} photos take {large['core_hours']:,} hours of one such "
-            f"core, or {large['hours_with_1000_workers']:.1f} hours with 1,000 workers, of which each "
-            f"reads all names once. At 0.04 dollars for an hour of a core that is "
+            f"By calculation: {large['photos']:,} photos take {large['core_hours']:,} hours of one core, "
+            f"as busy as this one, or {large['hours_with_1000_workers']:.1f} hours with 1,000 workers, of "
+            f"which each reads all names once. At 0.04 dollars for an hour of a core that is "
             f"{0.04 * large['core_hours']:,.0f} dollars.\n",
             f"`{record['command']}`; beside it ran: {record['beside']}; commit {record['commit'][:10]}, "
             f"torch {machine['torch']}, {machine['processor']}, {machine['cores']} cores.\n",
