@@ -244,6 +244,26 @@ def accuracy(
 
 
 @app.command()
+def scale(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The record, JSON.")],
+    beside: Annotated[str, typer.Option(help="What else runs on the machine, in words.")],
+    photos: Annotated[int, counted("Photos of each run.", most=10**5)] = 600,
+) -> None:
+    """Measure `fewset predict --shard` with one worker and with two, and its memory at a million names.
+
+    Example: `python -m benchmarks scale --beside nothing -o results/performance/scale.json`
+    """
+    start()
+    from tempfile import TemporaryDirectory
+
+    from benchmarks.scale import measure_scale
+    from fewset.io.files import write_json
+
+    with TemporaryDirectory() as directory:
+        write_json(out, measure_scale(Path(directory), photos, beside))
+
+
+@app.command()
 def performance(
     records: Annotated[Path, typer.Argument(help="The directory of the records.")] = Path(
         "results/performance"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from benchmarks.scale import scale_text
 from fewset.bench.measuring import Record, record_tables
 from fewset.core.errors import UserError
 from fewset.io.reading import read_json
@@ -13,9 +14,9 @@ _INTRODUCTION = """# Performance
 This page is made from the records in `results/performance/` by `python -m benchmarks performance`.
 
 Each table is one run of `fewset bench evaluate`, `train`, `data` or `classify`, or of `python -m benchmarks
-methods` or `serve`. It compares two or more processes that take turns, one repetition each. Values are
-medians, with the smallest and the largest value in brackets. Seconds depend on the machine that is named
-below the table; ratios carry over to other machines more easily.
+methods` or `serve`; the section on scale describes its own. It compares two or more processes that take
+turns, one repetition each. Values are medians, with the smallest and the largest value in brackets.
+Seconds depend on the machine that is named below the table; ratios carry over to other machines more easily.
 
 The "published way" and the "plain default" are PyTorch as it starts: images in NCHW order, the default
 allocator, and convolution, BatchNorm, ReLU and pooling in this order. Each task decodes and embeds its own
@@ -47,6 +48,8 @@ def performance_page(directory: Path) -> str:
 
 
 def _section(name: str, record: Record) -> str:
+    if record["part"] == "scale":
+        return scale_text(record)
     machine: dict[str, Any] = record["machine"]
     threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     device = machine.get("device", "cpu")  # records of earlier versions are all of a CPU

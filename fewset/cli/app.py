@@ -68,9 +68,8 @@ def main() -> None:
             if distributed.is_main_process():
                 print_error(error)
             sys.exit(2)
-        except distributed.LostProcess as error:
-            print_error(error)
-            sys.exit(1)
+        except distributed.LostProcess:
+            raise
         except BrokenPipeError:  # the reader of the output, such as head, has ended
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)

@@ -20,6 +20,7 @@ from fewset.cli.classifiers import (
 )
 from fewset.cli.options import DeviceOption, PluginOption, start
 from fewset.cli.output import STDOUT, console, echo, make_table, print_lines, print_warning, resumable
+from fewset.cli.shards import ParquetOption, ShardOption, check_shard, write_shard
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.io.files import check_apart, check_output, file_digest, write_text
@@ -134,6 +135,8 @@ def predict(
     link_to: Annotated[
         Path | None, typer.Option(help="Link to the photos in DIR/CLASS.", metavar="DIR")
     ] = None,
+    parquet: ParquetOption = None,
+    shard: ShardOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped run.")] = False,
     encoder: EncoderOption = None,
     device: DeviceOption = "auto",
@@ -149,6 +152,7 @@ def predict(
     """
     start(plugin, with_torch=False)
     from fewset.classify.embedding import files_of
+    from fewset.classify.predict.parts import answer_columns
     from fewset.classify.predict.run import Outputs, predict_to
     from fewset.compute.device_names import find_device
 
@@ -156,7 +160,13 @@ def predict(
     if move_to is not None and link_to is not None:
         raise UserError("photos are either moved or linked; give --move-to or --link-to, not both")
     classifier, paths = in_order(classifier, paths)
+    options = {"--csv": csv, "--json": json, "--move-to": move_to, "--link-to": link_to, "--every": every}
+    in_parts = check_shard(shard, parquet, options | {"--resume": resume, "--together": together})
     predictor, used = _predictor(classifier, encoder, device, top, reject, together)
+    if in_parts and parquet:
+        made_by = [file_digest(classifier), used.digest, predictor.top, predictor.share]
+        write_shard(paths, shard, parquet, answer_columns(predictor, used), made_by)
+        return
     if STDOUT in (csv, json):
         if resume or len([each for each in (csv, json, move_to, link_to) if each]) > 1:
             raise UserError("standard output takes one table; leave out --resume and the other outputs")

@@ -7,6 +7,8 @@ import typer
 
 from fewset.cli.options import DeviceOption, ForceOption, PluginOption, start
 from fewset.cli.output import begin_group, console, echo, make_table
+from fewset.cli.shards import ParquetOption, ShardOption, check_shard, write_shard
+from fewset.core.errors import UserError
 
 if TYPE_CHECKING:
     from fewset.models.method_info import MethodInfo
@@ -120,21 +122,43 @@ def embed(
     source: Annotated[
         str, typer.Argument(metavar="RUN", help="A run directory, a released model, or an encoder.")
     ],
-    out: Annotated[Path, typer.Option(help="The file to write: .npz, .h5 or .hdf5.")],
+    photos: Annotated[
+        list[Path] | None,
+        typer.Argument(help="With --parquet: folders, CSV or Parquet files with a column path, tar files."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Of an image set, the file to write: .npz, .h5 or .hdf5.")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="An imported image set; default: the run's own.")] = None,
     split: Annotated[str | None, typer.Option(help="train, val or test alone, or all.")] = None,
     domain: Annotated[str | None, typer.Option(help="One domain of the set alone.")] = None,
     val: Annotated[
         bool, typer.Option("--val", help="The val classes, too: the unseen ones of a validation setup.")
     ] = False,
+    parquet: ParquetOption = None,
+    shard: ShardOption = None,
     device: DeviceOption = "auto",
     plugin: PluginOption = None,
 ) -> None:
     """Write the embeddings of an image set as a file of features: train classes seen, test classes unseen.
 
+    With --parquet, those of any photos, a row each, with the reason for a photo that cannot be read.
+
     Example: `fewset embed runs/strokes-pretrain --out strokes.npz`
     """
     start(plugin)
+    options = {"--out": out, "--data": data, "--split": split, "--domain": domain, "--val": val}
+    if check_shard(shard, parquet, options) and parquet:
+        if not photos:
+            raise UserError("--parquet is for photos; name their folders, lists or tar files")
+        from fewset.classify.embedding import chosen_encoder
+        from fewset.classify.predict.parts import feature_columns
+
+        encoder = chosen_encoder(source, device)
+        write_shard(photos, shard, parquet, feature_columns(encoder), [encoder.digest])
+        return
+    if out is None or photos:
+        raise UserError("an image set needs --out FILE; photos need --parquet DIR")
     from fewset.experiments.embed_set import embed_set
 
     rows, dim = embed_set(source, out, data, val, split=split, domain=domain, device=device)

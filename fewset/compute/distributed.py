@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from fewset.compute.hosts import end_launcher, unreachable
 from fewset.compute.machine import tune, usable_cores
 from fewset.core.errors import UserError
 from fewset.io.os_errors import as_user_error
@@ -26,7 +27,8 @@ if TYPE_CHECKING:  # torch is imported when it is needed: the help of the comman
 
 _T = TypeVar("_T")
 
-TIMEOUT = timedelta(minutes=1)  # how long a process waits for the others
+START = timedelta(minutes=2)  # for all processes to begin: some machines import torch slowly
+TIMEOUT = timedelta(seconds=45)  # how long a process then waits for the others
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -84,6 +86,10 @@ def session() -> Iterator[None]:
         # Python's handlers run in the main thread, which may be inside torch, waiting for another process.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_end_at_sigterm, daemon=True).start()
+    problem = unreachable()
+    if problem is not None:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(2)
     tune()
     import torch
     import torch.distributed as dist
@@ -93,7 +99,7 @@ def session() -> Iterator[None]:
         with ExitStack() as stack:
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
             with _collective():
-                dist.init_process_group(backend, timeout=TIMEOUT)
+                _join(backend)
             if not is_main_process():
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))  # noqa: PTH123
             yield
@@ -102,11 +108,21 @@ def session() -> Iterator[None]:
         good = not leaving.code
         raise
     except LostProcess as error:
+        end_launcher()
         sys.exit(f"error: {error}")
     finally:
         if good:
             dist.destroy_process_group()  # would wait for processes that are lost
         _processes = _Processes()
+
+
+def _join(backend: str) -> None:
+    import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
+
+    store, number, count = next(rendezvous("env://", timeout=START))
+    store.set_timeout(TIMEOUT)
+    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=TIMEOUT)
 
 
 def _end_at_sigterm() -> None:

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress(title: str, total: int, done: int = 0, shown: bool = True) -> Iterator[Callable[..., None]]:
+def progress(
+    title: str, total: int | None, done: int = 0, shown: bool = True
+) -> Iterator[Callable[..., None]]:
     """A bar for `total` units of work; it yields a function to call after each unit, `advance(by, note)`.
 
-    A resumed run has `done` units before the start.
+    A resumed run has `done` units before the start. A total of None is not known yet.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

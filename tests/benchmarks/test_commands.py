@@ -71,3 +71,16 @@ def test_the_kept_pages_are_what_the_records_give() -> None:
         RESULTS / "classifier" / "plan.toml"
     )
     assert (DOCS / "performance.md").read_text(encoding="utf-8") == performance_page(RESULTS / "performance")
+
+
+@pytest.mark.slow
+def test_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("benchmarks.scale.NAMES", 40)
+    run("scale", "--photos", 4, "--beside", "a test", "-o", tmp_path / "scale.json")
+    record = json.loads((tmp_path / "scale.json").read_text())
+    assert set(record["photos_per_second"]) == {"1 worker", "2 workers"}
+    assert all(size > 10**7 for size in record["peak_memory"].values())
+    page = performance_page(tmp_path)
+    assert "photos of a list of 40 names" in page
+    assert "beside it ran: a test" in page

@@ -1,17 +1,20 @@
 """Tables that list photos: CSV files with the columns path, and label, group, and x, y, width, height."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
 from fewset.core.errors import UserError
 from fewset.data.images.decoding import Box
-from fewset.data.images.importers.csv import table_rows
+from fewset.data.images.importers.csv import streamed_rows, table_encoding, table_rows
 from fewset.data.images.sources import read_image_file
+from fewset.io.reading import open_file
 
 SUFFIXES = (".csv", ".tsv")
 _BOX = ("x", "y", "width", "height")
+_OPTIONAL = ("group", *_BOX)
 
 
 class Listed(NamedTuple):
@@ -38,15 +41,30 @@ def read_table(path: Path, labelled: bool = False) -> list[Listed]:
         content = read_image_file(path)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
-    rows = []
-    for line, cells in table_rows(content, str(path), columns, optional=("group", *_BOX)):
-        name, label = cells[0], cells[1] if labelled else ""
-        group, box = cells[len(columns)], _box(cells[len(columns) + 1 :], f"{path}, line {line}")
-        part = "" if box is None else f"#xywh={','.join(f'{number:.10g}' for number in box)}"
-        rows.append(Listed(path.parent / name, name + part, label, group, box))
+    rows = [
+        _listed(path, row, labelled) for row in table_rows(content, str(path), columns, optional=_OPTIONAL)
+    ]
     if not rows:
         raise UserError(f"{path} lists no photos; expected a line for each under {','.join(columns)!r}")
     return rows
+
+
+def streamed_table(path: Path) -> Iterator[Listed]:
+    """The photos that a CSV file of any size lists."""
+    with open_file(path) as file:
+        encoding = table_encoding(file.peek(2))
+        with TextIOWrapper(file, encoding, newline="") as lines:
+            for row in streamed_rows(lines, str(path), ("path",), optional=_OPTIONAL):
+                yield _listed(path, row)
+
+
+def _listed(path: Path, row: tuple[int, list[str]], labelled: bool = False) -> Listed:
+    line, cells = row
+    name, label = cells[0], cells[1] if labelled else ""
+    group, *numbers = cells[1 + labelled :]
+    box = _box(numbers, f"{path}, line {line}")
+    part = "" if box is None else f"#xywh={','.join(f'{number:.10g}' for number in box)}"
+    return Listed(path.parent / name, name + part, label, group, box)
 
 
 def _box(cells: Sequence[str], where: str) -> Box | None:

@@ -18,7 +18,7 @@ from fewset.io.reading import Damaged, open_file, parsing, read_bytes
 from fewset.io.zips import leads_out, open_member, open_zip, read_member
 
 # An entry of a zip file may grow a thousandfold when it is read; no image file is this large.
-_LARGEST = 2**28
+LARGEST = 2**28
 _INSPECTED, _BEGINNING = 1000, 16  # files without the suffix of an image, and bytes of each
 _NAMED = 5
 _NO_SUFFIX = f"an image, but its name does not end in {', '.join(SUFFIXES)}"
@@ -117,7 +117,7 @@ def warn_of_left_out(source: Source) -> None:
 
 
 def _directory(path: Path) -> Source:
-    found = [(folder.relative_to(path), names) for folder, names in _walk(path)]
+    found = [(folder.relative_to(path), names) for folder, names in walk(path)]
     files = _visible((folder / name).as_posix() for folder, names in found for name in names)
     return Source(
         path,
@@ -128,8 +128,8 @@ def _directory(path: Path) -> Source:
     )
 
 
-def _walk(path: Path) -> Iterator[tuple[Path, list[str]]]:
-    """A folder and the folders within it, each with the names of its files.
+def walk(path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """A folder and the folders within it, sorted, each with the names of its files.
 
     Links are followed, since a set is often a folder of links to the classes of a larger one. A link to a
     folder that contains it, or that another link leads to, is skipped, so that circles of links end.
@@ -141,13 +141,13 @@ def _walk(path: Path) -> Iterator[tuple[Path, list[str]]]:
 
     targets: set[Path] = set()
     for folder, folders, names in os.walk(path, followlinks=True, onerror=fail):
-        folders[:] = [name for name in folders if not _is_hidden(name)]
-        for link in filter(Path.is_symlink, [Path(folder, name) for name in sorted(folders)]):
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
+        for link in filter(Path.is_symlink, [Path(folder, name) for name in folders]):
             target = link.resolve()
             if target in targets or link.parent.resolve().is_relative_to(target):
                 folders.remove(link.name)
             targets.add(target)
-        yield Path(folder), names
+        yield Path(folder), sorted(names)
 
 
 def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
@@ -157,7 +157,7 @@ def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
     return Source(
         path,
         _visible(names.difference(outside)),
-        lambda file: read_member(archive, file, _LARGEST),
+        lambda file: read_member(archive, file, LARGEST),
         lambda file: open_member(archive, file),
         tuple(_visible(name.rstrip("/") for name in entries if name.endswith("/") and not leads_out(name))),
         tuple(f"{one_line(name)}: leads out of the zip file" for name in outside),
@@ -165,13 +165,13 @@ def _zip(path: Path, archive: zipfile.ZipFile) -> Source:
 
 
 def _visible(files: Iterable[str]) -> list[str]:
-    return sorted({file for file in files if not any(map(_is_hidden, PurePosixPath(file).parts))})
+    return sorted({file for file in files if not any(map(is_hidden, PurePosixPath(file).parts))})
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
 
 def read_image_file(path: Path) -> bytes:
     """The bytes of a file; an `OSError` if it is not a regular file or too large for an image."""
-    return read_bytes(path, _LARGEST)
+    return read_bytes(path, LARGEST)

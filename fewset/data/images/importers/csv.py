@@ -5,7 +5,7 @@ The tables are in one folder; a `filename` is relative to that folder or to `ima
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 
@@ -63,6 +63,22 @@ def rows_of(source: Source, table: str) -> list[tuple[int, str, str]]:
 def table_rows(
     data: bytes, table: str, columns: Sequence[str], within: str = "", optional: Sequence[str] = ()
 ) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV file, as `streamed_rows` has them."""
+    try:
+        text = data.decode(table_encoding(data))
+    except UnicodeDecodeError as error:
+        raise _unreadable(table + within, error) from error
+    return list(streamed_rows(io.StringIO(text, newline=""), table, columns, within, optional))
+
+
+def table_encoding(beginning: bytes) -> str:
+    """The encoding of a CSV file."""
+    return "utf-16" if beginning.startswith(_UTF_16) else "utf-8-sig"
+
+
+def streamed_rows(
+    lines: io.TextIOBase, table: str, columns: Sequence[str], within: str = "", optional: Sequence[str] = ()
+) -> Iterator[tuple[int, list[str]]]:
     """The line number of each row with its cells in these columns, of which none may be empty.
 
     Cells of the `optional` columns follow, "" where they are empty or missing. Cells are separated by commas,
@@ -70,27 +86,30 @@ def table_rows(
     which place it is.
     """
     try:
-        text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
-        separator = max(",;\t", key=text.partition("\n")[0].count)
-        lines = io.StringIO(text, newline="")
+        separator = max(",;\t", key=lines.readline().count)
+        lines.seek(0)
         reader = csv.DictReader(lines, delimiter=separator, strict=True, skipinitialspace=separator != "\t")
         header = reader.fieldnames or []
-        rows = [(reader.line_num, row) for row in reader]
+        found = {column: _column(column, header) for column in (*columns, *optional)}
+        for column in columns:
+            if found[column] not in header:
+                raise UserError(
+                    f"{table}{within} has no column {column!r}: its first line is "
+                    f"{separator.join(header)!r}, expected {separator.join(columns)!r}"
+                )
+        for row in reader:
+            for column in columns:
+                if not row[found[column]]:
+                    raise UserError(
+                        f"{table}, line {reader.line_num}{within}: the column {column!r} is empty"
+                    )
+            yield reader.line_num, [row.get(name) or "" for name in found.values()]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(
-            f"{table}{within} is not a readable CSV file in UTF-8: {error}; in Excel, save it as CSV UTF-8"
-        ) from error
-    found = {column: _column(column, header) for column in (*columns, *optional)}
-    for column in columns:
-        if found[column] not in header:
-            raise UserError(
-                f"{table}{within} has no column {column!r}: its first line is {separator.join(header)!r}, "
-                f"expected {separator.join(columns)!r}"
-            )
-        for line, row in rows:
-            if not row[found[column]]:
-                raise UserError(f"{table}, line {line}{within}: the column {column!r} is empty")
-    return [(line, [row.get(name) or "" for name in found.values()]) for line, row in rows]
+        raise _unreadable(table + within, error) from error
+
+
+def _unreadable(table: str, error: Exception) -> UserError:
+    return UserError(f"{table} is not a readable CSV file in UTF-8: {error}; in Excel, save it as CSV UTF-8")
 
 
 def _column(name: str, header: Sequence[str]) -> str:
