@@ -10,7 +10,8 @@ RUNS = ROOT / "results" / "runs"
 MINI, CUB = "miniimagenet/miniimagenet-conv4", "cub/cub-conv4"
 OURS = {
     "ProtoNet": (
-        f"{MINI}-protonet-1shot", f"{MINI}-best-protonet-5shot", f"{CUB}-protonet-1shot", f"{CUB}-protonet-5shot",
+        f"{MINI}-protonet-1shot", f"{MINI}-best-protonet-5shot",
+        f"{CUB}-protonet-1shot", f"{CUB}-protonet-5shot",
     ),
     "ProtoNet + LayerNorm": (None, None, f"{CUB}-norm-1shot", f"{CUB}-norm-5shot"),
     "Item-wise network": (None, None, f"{CUB}-itemwise-1shot", f"{CUB}-itemwise-5shot"),
