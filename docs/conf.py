@@ -1,6 +1,11 @@
 """The documentation site. `make docs` builds it into docs/_build/html."""
 
+import atexit
+import hashlib
+import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +22,12 @@ project = "fewset"
 author = copyright = "The fewset developers"
 release = fewset.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build", "results/*/notes.md"]  # the page of results holds the notes
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = [
+    "_build",
+    "results/*/notes.md",  # the page of results holds the notes
+    "**/.ipynb_checkpoints",
+]
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]
 highlight_language = "text"  # what is not marked as Python is typed into a shell or printed by it
@@ -34,6 +43,26 @@ nitpick_ignore_regex = [
     ("py:.*", r"(?!fewset\.).*"),
     ("py:class", r".*\.(_\w+|FeatureTransform|Registered|Scalars)"),
 ]
+
+# The notebooks are executed again when their code or the code of fewset has changed; a cell that fails ends the build.
+# Their commands are those of this environment, and their image sets are not put among the user's.
+CODE = [
+    file
+    for room in ("fewset", "recipes")
+    for file in Path(__file__).parents[1].glob(f"{room}/**/*.[pt]*[yl]")
+]
+DIGEST = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(CODE))).hexdigest()
+HOME = tempfile.mkdtemp(prefix="fewset-docs-")
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+os.environ["FEWSET_HOME"] = HOME
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).with_name("_build") / "notebooks" / DIGEST[:12])
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600  # seconds for a cell
+nb_merge_streams = True
 
 html_theme = "furo"
 html_title = f"fewset {release}"

@@ -17,7 +17,7 @@ def progress(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    shown = shown and console.is_terminal and os.environ.get("RANK", "0") == "0"
+    shown = shown and console.file.isatty() and os.environ.get("RANK", "0") == "0"
     title_column, note_column = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
     columns = (title_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), note_column)
     with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
