@@ -44,14 +44,11 @@ nitpick_ignore_regex = [
     ("py:class", r".*\.(_\w+|FeatureTransform|Registered|Scalars)"),
 ]
 
-# The notebooks are executed again when their code or the code of fewset has changed; a cell that fails ends the build.
-# Their commands are those of this environment, and their image sets are not put among the user's.
-CODE = [
-    file
-    for room in ("fewset", "recipes")
-    for file in Path(__file__).parents[1].glob(f"{room}/**/*.[pt]*[yl]")
-]
-DIGEST = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(CODE))).hexdigest()
+# A notebook is executed again when its code or that of fewset changes; a cell that fails ends the build. Notebooks
+# find the commands of this environment, and keep their image sets apart from the user's.
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted([*ROOT.glob("fewset/**/*.py"), *ROOT.glob("recipes/**/*.toml")])
+DIGEST = hashlib.sha256(b"".join(file.read_bytes() for file in SOURCES)).hexdigest()
 HOME = tempfile.mkdtemp(prefix="fewset-docs-")
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 os.environ["FEWSET_HOME"] = HOME
