@@ -44,8 +44,8 @@ nitpick_ignore_regex = [
     ("py:class", r".*\.(_\w+|FeatureTransform|Registered|Scalars)"),
 ]
 
-# A notebook is executed again when its code or that of fewset changes; a cell that fails ends the build. Notebooks
-# find the commands of this environment, and keep their image sets apart from the user's.
+# A notebook is executed again when its code or that of fewset changes; a cell that fails ends the build.
+# Notebooks find the commands of this environment, and keep their image sets apart from the user's.
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("fewset/**/*.py"), *ROOT.glob("recipes/**/*.toml")])
 DIGEST = hashlib.sha256(b"".join(file.read_bytes() for file in SOURCES)).hexdigest()
