@@ -6,10 +6,12 @@ import os
 import shutil
 import sys
 import tempfile
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from nbclient import NotebookClient
 from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -59,7 +61,8 @@ nb_execution_cache_path = str(Path(__file__).with_name("_build") / "notebooks" /
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600  # seconds for a cell
-nb_merge_streams = True
+# What a command prints comes in pieces of 100 bytes, which nb_merge_streams would put on lines of their own.
+NotebookClient.__init__ = partialmethod(NotebookClient.__init__, coalesce_streams=True)
 
 html_theme = "furo"
 html_title = f"fewset {release}"
