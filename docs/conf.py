@@ -61,6 +61,7 @@ nb_execution_cache_path = str(Path(__file__).with_name("_build") / "notebooks" /
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600  # seconds for a cell
+nb_render_markdown_format = "myst"  # tables, too
 # What a command prints comes in pieces of 100 bytes, which nb_merge_streams would put on lines of their own.
 NotebookClient.__init__ = partialmethod(NotebookClient.__init__, coalesce_streams=True)
 
