@@ -137,8 +137,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Remove a class with its photos."""
         check_is_fitted(self)
         support = self.learned_.support
-        if label not in support.classes:
-            raise UserError(f"there is no class {label!r} here")
+        refuse_unknown("class", label, support.classes)
         return self._keep(support.classes[support.labels] != label)
 
     def rename_class(self, old: Any, new: Any, merge: bool = False) -> "FewShotClassifier":
@@ -185,8 +184,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         With two classes, as scikit-learn has it: the logit of the second less that of the first.
         """
-        features = self._features(X)
-        logits = self.learned_.linear.logits(features)
+        logits = self.learned_.linear.logits(self._features(X))
         return logits if len(self.classes_) > 2 else logits[:, 1] - logits[:, 0]
 
     def predict_top(self, X: Any, k: int = 3) -> list[tuple[tuple[Any, float], ...]]:  # noqa: N803
@@ -199,8 +197,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Takes any number of photos in bounded memory. A photo that cannot be read gets the reason instead.
         """
         check_is_fitted(self)
-        predictor = Predictor(self.learned_, top, rejected_share(self.reject))
-        yield from predictor.answers(self._rows(X))
+        yield from Predictor(self.learned_, top, rejected_share(self.reject)).answers(self._rows(X))
 
     def suggest(self, X: Any, count: int = 20) -> list[Suggestion]:  # noqa: N803
         """The photos of `X` most worth labelling next, the most useful first, each with the reason."""

@@ -134,8 +134,10 @@ def rename(
 
 def _load(classifier: Path, encoder: str | None, device: str) -> "FewShotClassifier":
     from fewset.classify.classifier import FewShotClassifier
+    from fewset.compute.device_names import find_device
     from fewset.compute.machine import tune
 
+    find_device(device)  # a wrong one is found first
     loaded = FewShotClassifier.load(classifier, encoder=encoder, device=device)
     tune(with_torch=False)
     return loaded

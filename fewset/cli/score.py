@@ -61,9 +61,11 @@ def score(
     from fewset.classify.saving import load_classifier
     from fewset.classify.scoring import score_answers
     from fewset.classify.trust.rejection import SHARE
+    from fewset.compute.device_names import find_device
     from fewset.compute.machine import tune
     from fewset.core.progress import progress
 
+    find_device(device)  # a wrong one is found first
     classifier, (photos,) = in_order(classifier, [photos])
     if STDOUT in (csv, json) and csv and json:
         raise UserError("standard output takes one of --csv and --json; leave out the other")

@@ -61,8 +61,10 @@ def suggest(
     from fewset.classify.predict.run import Outputs, check_sortable
     from fewset.classify.saving import load_classifier
     from fewset.classify.suggest.suggestions import read_unlabelled, suggestions
+    from fewset.compute.device_names import find_device
     from fewset.compute.machine import tune
 
+    find_device(device)  # a wrong one is found first
     classifier, paths = in_order(classifier, paths)
     learned, _ = load_classifier(classifier)
     used = encoder_of(learned, encoder, device)
