@@ -119,7 +119,7 @@ def _copies(learned: Learned, group: tuple[int, ...]) -> str:
     labels = learned.support.labels
     if len({labels[photo] for photo in group}) == 1:
         return f"copies of one photo: {', '.join(_photo(learned, photo) for photo in group)}"
-    named = (f"{_photo(learned, photo)} ({_label(learned, labels[photo])})" for photo in group)
+    named = (f"{_photo(learned, photo)} ({_label(learned, int(labels[photo]))})" for photo in group)
     return f"contradiction, one photo in several classes: {', '.join(named)}"
 
 
