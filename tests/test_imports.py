@@ -110,6 +110,16 @@ open_workbench(Path("my.fewset"), None, "auto")[1].close()
 """
 FIT = COMMAND.format(["fit", "photos", "-o", "again.fewset"])
 PREDICT = COMMAND.format(["predict", "my.fewset", "photos/grass/0.png", "--reject", "--csv", "answers.csv"])
+EDIT = "\n".join(
+    COMMAND.format([words[0], "my.fewset", *words[1:]])
+    for words in (
+        ["add", "photos/grass/0.png", "--label", "lawn"],
+        ["rename", "lawn", "grass", "--merge"],
+        ["score", "photos"],
+        ["suggest", "photos", "--page", "next.html", "--csv", "next.csv"],
+        ["remove", "grass"],
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +127,7 @@ PREDICT = COMMAND.format(["predict", "my.fewset", "photos/grass/0.png", "--rejec
     [
         pytest.param(PREDICT, "torch sklearn scipy matplotlib", id="predict"),
         pytest.param(FIT, "torch", id="fit", marks=pytest.mark.slow),
+        pytest.param(EDIT, "torch", id="edit, score and suggest", marks=pytest.mark.slow),
         pytest.param(SERVE, "torch", id="serve", marks=pytest.mark.slow),
     ],
 )

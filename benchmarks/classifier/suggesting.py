@@ -18,9 +18,10 @@ from matplotlib.figure import Figure
 from benchmarks.classifier.embedded import EmbeddedSet, SetSource, embedded_set
 from fewset.classify.heads import DEFAULT
 from fewset.classify.model import Learned, learn
+from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.photos.support import support_of_rows
 from fewset.classify.suggest.choice import next_to_label, uncertainty
-from fewset.classify.suggest.suggestions import suggestions, unlabelled_rows
+from fewset.classify.suggest.suggestions import read_unlabelled, suggestions
 from fewset.compute.machine import describe
 from fewset.encoders import Encoder
 from fewset.experiments.result import command_line
@@ -228,7 +229,8 @@ def new_classes(
         labels = np.concatenate([np.arange(known), truth[shown]])
         learned = learn(DEFAULT, support_of_rows(items.features[given], labels), None)
         rest, truth = np.delete(pool.unlabelled, shown), np.delete(truth, shown)
-        chosen = suggestions(learned, unlabelled_rows(items.features[rest]), count)
+        rows = (PhotoRow("", row) for row in items.features[rest])
+        chosen = suggestions(learned, read_unlabelled(rows), count)
         classes = truth[[each.index for each in chosen]]
         marked = classes[[each.new_class for each in chosen]]
         found = len(set(classes[classes >= known].tolist())) / (WAY - known)

@@ -5,7 +5,6 @@ from math import isfinite
 from fewset import __version__
 from fewset.classify.labels import plain_label
 from fewset.classify.model import Learned
-from fewset.classify.trust import Trust
 from fewset.classify.trust.rejection import SHARE
 from fewset.io.paths import without_machine
 
@@ -23,8 +22,8 @@ def summary(learned: Learned) -> list[str]:
     """The findings, one a line, the most important first."""
     trust = learned.trust
     lines = [trust.in_words]
-    if trust.occasions is not None:
-        lines.append(_occasions(trust))
+    if trust.occasions_in_words is not None:
+        lines.append(trust.occasions_in_words)
     if trust.tested:
         lines.append(f"{trust.right:,} of {trust.tested:,} photos right when left out")
     if learned.background is not None:
@@ -108,17 +107,6 @@ photo of another thing may still get one of their names.
 """
 
 
-def _occasions(trust: Trust) -> str:
-    """How many occasions there are, with a warning where each class has one."""
-    found = (
-        f"your {trust.photos:,} photos come from {trust.occasions:,} occasion{'s' * (trust.occasions != 1)}, "
-        "by their times, cameras, file names and likeness"
-    )
-    if not trust.one_occasion:
-        return found
-    return f"{found}; warning: most classes have one occasion only; add photos from another time or place"
-
-
 def _label(learned: Learned, number: int) -> str:
     return str(plain_label(learned.support.classes[number]))
 
@@ -131,7 +119,7 @@ def _copies(learned: Learned, group: tuple[int, ...]) -> str:
     labels = learned.support.labels
     if len({labels[photo] for photo in group}) == 1:
         return f"copies of one photo: {', '.join(_photo(learned, photo) for photo in group)}"
-    named = (f"{_photo(learned, photo)} ({_label(learned, labels[photo])})" for photo in group)
+    named = (f"{_photo(learned, photo)} ({_label(learned, int(labels[photo]))})" for photo in group)
     return f"contradiction, one photo in several classes: {', '.join(named)}"
 
 

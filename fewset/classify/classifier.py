@@ -24,7 +24,7 @@ from fewset.classify.photos.rows import PhotoRow, photo_rows
 from fewset.classify.photos.sources import Photo, as_sequence, is_photos, opened_photos
 from fewset.classify.photos.support import Support, group_names, support_of_photos, support_of_rows
 from fewset.classify.predict.answers import Answer, Predictor, top_classes
-from fewset.classify.suggest.suggestions import Suggestion, read_unlabelled, suggestions, unlabelled_rows
+from fewset.classify.suggest.suggestions import Suggestion, read_unlabelled, suggestions
 from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.progress import progress
@@ -137,8 +137,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Remove a class with its photos."""
         check_is_fitted(self)
         support = self.learned_.support
-        if label not in support.classes:
-            raise UserError(f"there is no class {label!r} here")
+        refuse_unknown("class", label, support.classes)
         return self._keep(support.classes[support.labels] != label)
 
     def rename_class(self, old: Any, new: Any, merge: bool = False) -> "FewShotClassifier":
@@ -185,8 +184,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         With two classes, as scikit-learn has it: the logit of the second less that of the first.
         """
-        features = self._features(X)
-        logits = self.learned_.linear.logits(features)
+        logits = self.learned_.linear.logits(self._features(X))
         return logits if len(self.classes_) > 2 else logits[:, 1] - logits[:, 0]
 
     def predict_top(self, X: Any, k: int = 3) -> list[tuple[tuple[Any, float], ...]]:  # noqa: N803
@@ -199,23 +197,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Takes any number of photos in bounded memory. A photo that cannot be read gets the reason instead.
         """
         check_is_fitted(self)
-        predictor = Predictor(self.learned_, top, rejected_share(self.reject))
-        X = as_sequence(X)  # noqa: N806
-        if not is_photos(X):
-            rows = (PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X)))
-            yield from predictor.answers(rows)
-            return
-        with opened_photos(X) as photos:
-            yield from predictor.answers(photo_rows(photos, self._encoder()))
+        yield from Predictor(self.learned_, top, rejected_share(self.reject)).answers(self._rows(X))
 
     def suggest(self, X: Any, count: int = 20) -> list[Suggestion]:  # noqa: N803
         """The photos of `X` most worth labelling next, the most useful first, each with the reason."""
         check_is_fitted(self)
-        X = as_sequence(X)  # noqa: N806
-        if not is_photos(X):
-            return suggestions(self.learned_, unlabelled_rows(self._features(X)), count)
-        with opened_photos(X) as photos:
-            found = read_unlabelled(photos, len(photos), self._encoder())
+        found = read_unlabelled(self._rows(X))
         for problem in found.problems:
             warnings.warn(f"left out: {problem}", stacklevel=2)
         return suggestions(self.learned_, found, count)
@@ -375,13 +362,21 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return support_of_photos([rows[number] for number in good], classes[good])
 
+    def _rows(self, X: Any) -> Iterator[PhotoRow]:  # noqa: N803
+        """The rows of features, or of photos as they are embedded."""
+        X = as_sequence(X)  # noqa: N806
+        if not is_photos(X):
+            yield from (PhotoRow(f"row {number}", row) for number, row in enumerate(self._features(X)))
+            return
+        with opened_photos(X) as photos:
+            yield from photo_rows(photos, self._encoder())
+
     def _features(self, X: Any) -> Float32[np.ndarray, "m D"]:  # noqa: N803
         check_is_fitted(self)
         X = as_sequence(X)  # noqa: N806
         if not is_photos(X):
             return np.asarray(validate_data(self, X, dtype=np.float32, reset=False))
-        with opened_photos(X) as photos:
-            return readable_features(photo_rows(photos, self._encoder()))
+        return readable_features(self._rows(X))
 
     def _probabilities(
         self, features: Float32[np.ndarray, "m D"], together: bool

@@ -17,6 +17,7 @@ from fewset.cli.classifiers import (
 )
 from fewset.cli.options import DeviceOption, PluginOption, start
 from fewset.cli.output import echo
+from fewset.compute import distributed
 from fewset.core.errors import UserError, unknown_name
 from fewset.io.files import check_output, write_text
 
@@ -52,7 +53,7 @@ def add(
 
     Example: `fewset add my.fewset more/` or `fewset add my.fewset 1.jpg 2.jpg --label owl`
     """
-    start(plugin)
+    start(plugin, with_torch=False)
     from fewset.classify.photos.sources import read_files
 
     classifier, photos = in_order(classifier, photos)
@@ -92,7 +93,7 @@ def remove(
 
     Example: `fewset remove my.fewset crow --photo owl/3.jpg`
     """
-    start(plugin)
+    start(plugin, with_torch=False)
     if not labels and not photo:
         raise UserError("there is nothing to remove; give classes, or --photo NAME")
     check_output(out or classifier)
@@ -124,7 +125,7 @@ def rename(
 
     Example: `fewset rename my.fewset owl "barn owl"`
     """
-    start(plugin)
+    start(plugin, with_torch=False)
     check_output(out or classifier)
     changed = _load(classifier, encoder, device)
     changed.rename_class(_known(changed, old), _typed(changed, new), merge)
@@ -133,15 +134,21 @@ def rename(
 
 def _load(classifier: Path, encoder: str | None, device: str) -> "FewShotClassifier":
     from fewset.classify.classifier import FewShotClassifier
+    from fewset.compute.device_names import find_device
+    from fewset.compute.machine import tune
 
-    return FewShotClassifier.load(classifier, encoder=encoder, device=device)
+    find_device(device)  # a wrong one is found first
+    loaded = FewShotClassifier.load(classifier, encoder=encoder, device=device)
+    tune(with_torch=False)
+    return loaded
 
 
 def _save(changed: "FewShotClassifier", out: Path) -> None:
     from fewset.classify.card import model_card
 
-    changed.save(out)
-    write_text(card_of(out), model_card(changed.learned_, out.stem))
+    if distributed.is_main_process():
+        changed.save(out)
+        write_text(card_of(out), model_card(changed.learned_, out.stem))
     print_learned(changed.learned_)
     echo(f"classifier: {out}")
 

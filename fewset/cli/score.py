@@ -16,6 +16,7 @@ from fewset.cli.classifiers import (
 )
 from fewset.cli.options import DeviceOption, PluginOption, start
 from fewset.cli.output import STDOUT, console, echo, make_table, print_lines
+from fewset.compute import distributed
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.io.files import check_apart, check_output, write_text
@@ -50,7 +51,7 @@ def score(
 
     Example: `fewset score my.fewset labelled/`
     """
-    start(plugin)
+    start(plugin, with_torch=False)
     from fewset.classify.embedding import encoder_of
     from fewset.classify.photos.labelled import opened_classes
     from fewset.classify.photos.rows import photo_rows
@@ -60,8 +61,11 @@ def score(
     from fewset.classify.saving import load_classifier
     from fewset.classify.scoring import score_answers
     from fewset.classify.trust.rejection import SHARE
+    from fewset.compute.device_names import find_device
+    from fewset.compute.machine import tune
     from fewset.core.progress import progress
 
+    find_device(device)  # a wrong one is found first
     classifier, (photos,) = in_order(classifier, [photos])
     if STDOUT in (csv, json) and csv and json:
         raise UserError("standard output takes one of --csv and --json; leave out the other")
@@ -72,6 +76,7 @@ def score(
             check_no_photo(path)
     learned, share = load_classifier(classifier)
     used = encoder_of(learned, encoder, device)
+    tune(with_torch=False)
     predictor = Predictor(learned, top=1, share=share or SHARE)
     with opened_classes(photos, classes_from) as (opened, labels):
         with progress("photos", len(opened)) as advance:
@@ -97,6 +102,8 @@ def score(
     else:
         _print_score(found, share or SHARE, bool(learned.trust.closeness))
         print_some("photos that could not be read", bad)
+    if not distributed.is_main_process():
+        return
     if csv not in (None, STDOUT):
         write_csv(csv, rows, 1, ["label"])
         echo(f"answers: {csv}")

@@ -1,5 +1,6 @@
 """Which photos to label next."""
 
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,10 +10,12 @@ import typer
 from fewset.cli.classifiers import ClassifierArgument, EncoderOption, in_order, print_some
 from fewset.cli.options import DeviceOption, PluginOption, counted, start
 from fewset.cli.output import echo
+from fewset.compute import distributed
 from fewset.core.names import one_line
 from fewset.io.files import check_apart, check_output, write_text
 
 if TYPE_CHECKING:
+    from fewset.classify.photos.rows import PhotoRow
     from fewset.classify.photos.sources import Listing
     from fewset.classify.predict.run import Outputs
     from fewset.classify.suggest.suggestions import Suggestion
@@ -52,16 +55,20 @@ def suggest(
 
     Example: `fewset suggest my.fewset inbox/ --count 20 --page next.html`
     """
-    start(plugin)
+    start(plugin, with_torch=False)
     from fewset.classify.embedding import encoder_of, files_of
     from fewset.classify.photos.sources import check_no_photo, opened_paths, read_files
     from fewset.classify.predict.run import Outputs, check_sortable
     from fewset.classify.saving import load_classifier
     from fewset.classify.suggest.suggestions import read_unlabelled, suggestions
+    from fewset.compute.device_names import find_device
+    from fewset.compute.machine import tune
 
+    find_device(device)  # a wrong one is found first
     classifier, paths = in_order(classifier, paths)
     learned, _ = load_classifier(classifier)
     used = encoder_of(learned, encoder, device)
+    tune(with_torch=False)
     read = [classifier, *files_of(used.id), *(plugin or ())]
     check_apart({"--page": page, "--csv": csv, "--link-to": link_to})
     outputs = Outputs(csv, None, link_to, link=True)
@@ -72,17 +79,30 @@ def suggest(
         check_no_photo(page)
     with opened_paths(paths) as listing:
         check_sortable(listing, paths, outputs)
-        photos = read_unlabelled(listing.photos(0, len(listing)), len(listing), used)
+        photos = read_unlabelled(_rows(listing, used))
         found = suggestions(learned, photos, count)
         for each in found:
             echo(f"{one_line(each.name)}: {each.reason}")
         if len(found) < count:
             echo(f"{len(found):,} of the {count:,}: the others are like labelled or suggested photos")
         print_some("photos that could not be read", photos.problems)
-        if page is not None:
-            write_text(page, _page(found, listing, used))
-            echo(f"page: {page}")
-    _write_files(found, listing, outputs)
+        if distributed.is_main_process():
+            if page is not None:
+                write_text(page, _page(found, listing, used))
+                echo(f"page: {page}")
+            _write_files(found, listing, outputs)
+
+
+def _rows(listing: "Listing", encoder: "Encoder") -> "Iterator[PhotoRow]":
+    """The rows of all photos; each process embeds its share."""
+    from fewset.classify.predict.answers import CHUNK
+    from fewset.classify.predict.run import embedded_chunks
+    from fewset.core.progress import progress
+
+    with progress("photos", len(listing)) as advance:
+        for chunk in embedded_chunks(listing, encoder, range(0, len(listing), CHUNK)):
+            yield from chunk
+            advance(len(chunk))
 
 
 def _page(found: "list[Suggestion]", listing: "Listing", encoder: "Encoder") -> str:

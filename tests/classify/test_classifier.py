@@ -120,7 +120,7 @@ def test_photos_from_before_are_not_embedded_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda c: c.remove_class("sea"), "no class 'sea'"),
+        (lambda c: c.remove_class("sea"), "unknown class 'sea'"),
         (lambda c: c.remove_photo("sea.png"), "0 labelled photos are 'sea.png'"),
         (lambda c: c.remove_class("brick").remove_class("grass"), "photos of 1 class"),
         (lambda c: c.add([photo("brick", 1)], 3), "all labels as text"),

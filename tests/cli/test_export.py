@@ -125,7 +125,9 @@ def test_wrong_options(classifier: Path, tmp_path: Path) -> None:
 
 def test_a_model_makes_no_page(runtime: Path, tmp_path: Path) -> None:
     refused = fail("export", "omniglot-feat-1shot", "--web", tmp_path / "site", "--runtime", runtime)
-    assert "omniglot-feat-1shot is a model; --web, --hub, --encoder and --reject are for classifiers" in refused
+    assert (
+        "omniglot-feat-1shot is a model; --web, --hub, --encoder and --reject are for classifiers" in refused
+    )
     assert not (tmp_path / "site").exists()
 
 

@@ -9,7 +9,8 @@ import pytest
 from fewset.classify import embedding
 from fewset.encoders import register_encoder
 from tests.helpers.command_line import fail, succeed
-from tests.helpers.photos import TinyEncoder, write_photos
+from tests.helpers.photos import PLUGIN, TinyEncoder, write_photos
+from tests.helpers.processes import succeed as torchrun
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,21 @@ def test_unreadable_photos_are_counted() -> None:
     Path("inbox", "broken.jpg").write_bytes(b"nonsense")
     printed = succeed("suggest", "my.fewset", "inbox", "--count", 2)
     assert "photos that could not be read: 1\n  inbox/broken.jpg: " in printed
+
+
+@pytest.mark.slow
+def test_several_processes_share_the_work_and_one_writes() -> None:
+    """150 photos are 3 chunks for 2 processes."""
+    write_photos(Path("inbox"), 50, first=100)
+    Path("tiny.py").write_text(PLUGIN)
+    words = ["suggest", "my.fewset", "inbox", "--plugin", "tiny.py"]
+    printed = torchrun(2, "-m", "fewset", *words, "--page", "b.html", "--csv", "b.csv", "--link-to", "b")
+    assert printed.count("page: b.html") == 1
+    assert len([path for path in Path("b").rglob("*") if path.is_symlink()]) == 20
+    succeed(*words[:3], "--page", "a.html", "--csv", "a.csv")
+    assert Path("b.html").read_text() == Path("a.html").read_text()
+    with Path("a.csv").open(newline="") as one, Path("b.csv").open(newline="") as other:
+        assert [row["file"] for row in csv.DictReader(one)] == [row["file"] for row in csv.DictReader(other)]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,10 @@ PLAIN = {
     "fit": f"{{root}}/photos/labelled -o out.fewset {TINY}",
     "predict": f"{{root}}/photos/my.fewset new.png {TINY}",  # a copy, since --move-to moves it
     "suggest": f"{{root}}/photos/my.fewset new.png {TINY}",
+    "add": f"{{root}}/photos/my.fewset new.png --label new -o out.fewset {TINY}",
+    "remove": f"{{root}}/photos/my.fewset grass -o out.fewset {TINY}",
+    "rename": f"{{root}}/photos/my.fewset grass lawn -o out.fewset {TINY}",
+    "score": f"{{root}}/photos/my.fewset {{root}}/photos/labelled {TINY}",
     "info": "{root}/photos/my.fewset",
     "serve": f"{{root}}/photos/my.fewset --port 0 {TINY}",
     "export": "{root}/runs/feat -o out.onnx",

@@ -96,7 +96,7 @@ def answered_chunks(
     Photos that help to classify each other come in one chunk, with a row of features in memory for each.
     """
     with progress("photos", len(listing), done) as advance:
-        chunks = _embedded_chunks(listing, encoder, range(done, len(listing), CHUNK))
+        chunks = embedded_chunks(listing, encoder, range(done, len(listing), CHUNK))
         if predictor.together:
             chunks = filter(None, [list(chain.from_iterable(chunks))])
         for chunk in chunks:
@@ -158,7 +158,7 @@ def _answer(predictor: Predictor, encoder: Encoder, listing: Listing, answers: P
         answers.finish()
 
 
-def _embedded_chunks(listing: Listing, encoder: Encoder, starts: Sequence[int]) -> Iterator[list[PhotoRow]]:
+def embedded_chunks(listing: Listing, encoder: Encoder, starts: Sequence[int]) -> Iterator[list[PhotoRow]]:
     """The rows of the chunks that begin with these photos; every process gets all of them."""
     world = distributed.world_size()
     mine = starts[distributed.rank() :: world]

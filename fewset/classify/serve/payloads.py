@@ -53,11 +53,16 @@ class TrustShown(BaseModel):
     """How far to trust the classifier. Photos are given by their numbers."""
 
     in_words: str
+    occasions: str | None = Field(
+        description="How many occasions the photos are of, with a warning where most classes have one; null "
+        "where that is unknown."
+    )
     tested: int
     right: int
     low: float | None = Field(description="The accuracy on new photos like these, 95 % interval.")
     high: float | None
     untested: list[str] = Field(description="Classes with too few photos to be tested.")
+    least: str = Field(description="What a class needs to be tested.")
     confusions: list[ConfusionShown]
     suspects: list[SuspectShown]
     copies: list[list[int]]
@@ -150,11 +155,13 @@ def trust_shown(moment: Moment) -> TrustShown | None:
     low, high = trust.interval or (None, None)
     return TrustShown(
         in_words=trust.in_words,
+        occasions=trust.occasions_in_words,
         tested=trust.tested,
         right=trust.right,
         low=low,
         high=high,
         untested=[names[label] for label in trust.untested],
+        least=trust.least,
         confusions=[
             ConfusionShown(label=names[each.label], taken_for=names[each.taken_for], photos=each.photos)
             for each in trust.confusions

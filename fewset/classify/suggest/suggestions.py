@@ -9,16 +9,11 @@ from jaxtyping import Float32
 
 from fewset.classify.labels import none_label
 from fewset.classify.model import Learned
-from fewset.classify.photos.rows import PhotoRow, photo_rows
-from fewset.classify.photos.sources import Photo
+from fewset.classify.photos.rows import PhotoRow
 from fewset.classify.predict.answers import Answer, Predictor
 from fewset.classify.suggest.choice import MOST, next_to_label
 from fewset.classify.trust.rejection import SHARE
 from fewset.core.errors import UserError
-from fewset.core.progress import progress
-from fewset.encoders import Encoder
-
-_FEW = 100  # photos that are embedded without a progress bar
 
 
 @dataclass(frozen=True)
@@ -45,29 +40,20 @@ class Unlabelled(NamedTuple):
     problems: list[str]
 
 
-def unlabelled_rows(features: Float32[np.ndarray, "n D"]) -> Unlabelled:
-    """Rows of features without photos."""
-    count = len(features)
-    return Unlabelled(features, [f"row {number}" for number in range(count)], list(range(count)), [])
-
-
-def read_unlabelled(photos: Iterable[Photo], count: int, encoder: Encoder) -> Unlabelled:
-    """Embed `count` photos; their features and names are all that is kept in memory."""
-    features = np.empty((count, encoder.dim), dtype=np.float32)
-    found = Unlabelled(features, [], [], [])
-    with progress("photos", count, shown=count > _FEW) as advance:
-        for index, row in enumerate(photo_rows(photos, encoder)):
-            if row.problem:
-                found.problems.append(f"{row.name}: {row.problem}")
-            else:
-                features[len(found.names)] = row.features
-                found.names.append(row.name)
-                found.indices.append(index)
-            advance()
-    if not found.names:
-        more = f" ({found.problems[0]})" if found.problems else ""
-        raise UserError(f"none of the {count:,} photos can be read{more}")
-    return found._replace(features=features[: len(found.names)])
+def read_unlabelled(rows: Iterable[PhotoRow]) -> Unlabelled:
+    """The rows of photos as they are embedded; their features and names are all that is kept in memory."""
+    features, names, indices, problems = [], [], [], []
+    for index, row in enumerate(rows):
+        if row.problem:
+            problems.append(f"{row.name}: {row.problem}")
+        else:
+            features.append(row.features)
+            names.append(row.name)
+            indices.append(index)
+    if not names:
+        more = f" ({problems[0]})" if problems else ""
+        raise UserError(f"none of the {len(problems):,} photos can be read{more}")
+    return Unlabelled(np.stack(features), names, indices, problems)
 
 
 def suggestions(learned: Learned, photos: Unlabelled, count: int) -> list[Suggestion]:

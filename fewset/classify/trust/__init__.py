@@ -129,6 +129,20 @@ class Trust:
         where = "new photos" if self.occasions is None else "a new occasion"
         return f"Expected accuracy on {where}: {_percent(self.interval)} ({evidence})"
 
+    @property
+    def occasions_in_words(self) -> str | None:
+        """How many occasions there are, with a warning where most classes have one; None where unknown."""
+        if self.occasions is None:
+            return None
+        several = "s" * (self.occasions != 1)
+        found = (
+            f"your {self.photos:,} photos come from {self.occasions:,} occasion{several}, "
+            "by their times, cameras, file names and likeness"
+        )
+        if not self.one_occasion:
+            return found
+        return f"{found}; warning: most classes have one occasion only; add photos from another time or place"
+
 
 def _percent(interval: Interval) -> str:
     low, high = (round(100 * bound) for bound in interval)

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil, floor
@@ -145,7 +146,22 @@ def _open(data: bytes | UInt8[np.ndarray, "..."] | Image.Image) -> Image.Image:
             return JpegImageFile(io.BytesIO(data))
         except SyntaxError as error:
             raise UnidentifiedImageError from error
-    return Image.open(io.BytesIO(data), formats=_formats(data))
+    return _identified(data)
+
+
+def _identified(data: bytes) -> Image.Image:
+    """As `Image.open`, without its limit of pixels, of which it warns: `_check_pixels` has a lower one."""
+    Image.preinit()
+    for kind in _formats(data):
+        if kind not in Image.OPEN:
+            Image.init()
+        factory, accepts = Image.OPEN[kind]
+        if accepts is None or accepts(data[:16]) is True:
+            try:
+                return factory(io.BytesIO(data), "")
+            except (SyntaxError, IndexError, TypeError, struct.error):
+                continue
+    raise UnidentifiedImageError
 
 
 def _formats(data: bytes) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from tests.helpers.classifiers import exported
 from tests.helpers.drawn import FRUIT, NONE, drawn, write_fruit
 
 # A browser and an encoder at once: on a busy machine everything takes its time.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 PACKED = """({ width, height, data }) => {
     let text = "";
     for (const byte of data) text += String.fromCharCode(byte);

@@ -15,7 +15,7 @@ from fewset.data.images.decoding import encode
 from fewset.encoders import register_encoder
 from tests.helpers.command_line import succeed
 from tests.helpers.photos import CLASSES, TinyEncoder, photo
-from tests.helpers.web import TINY, client, files, teach
+from tests.helpers.web import TINY, client, files, png, teach
 
 
 def fitted(shots: int = 4) -> FewShotClassifier:
@@ -53,6 +53,17 @@ def test_a_photo_in_the_wrong_class_is_suspected() -> None:
         assert shown[number] == "grass 60.png"
         assert opened.post("/api/photos/move", json={"photos": [number], "label": "grass"}).status_code == 204
         assert opened.get("/api/state").json()["trust"]["suspects"] == []
+
+
+def test_photos_of_one_occasion_are_a_warning() -> None:
+    with client() as opened:
+        for number, label in enumerate(CLASSES):
+            sent = [("photos", (f"IMG_{number}00{seed}.jpg", png(label, seed))) for seed in range(4)]
+            opened.post("/api/photos", data={"label": label}, files=sent)
+        trust = opened.get("/api/state").json()["trust"]
+        assert "3 occasions" in trust["occasions"]
+        assert "one occasion only" in trust["occasions"]
+        assert trust["least"] == "3 different photos"
 
 
 def test_it_answers_as_python_does() -> None:

@@ -11,7 +11,7 @@ from tests.helpers.browser import WAIT, add_class, counted, drop, teach
 from tests.helpers.drawn import FRUIT, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 SCRIPT = "<img src=x onerror=\"document.title='owned'\">"
 
 

@@ -14,7 +14,7 @@ from tests.helpers.browser import add_class, counted, drop, served, teach
 from tests.helpers.drawn import FRUIT, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 REJECTED = "error: Failed to load resource: the server responded with a status of 400 (Bad Request)"
 # The contrast of borders and placeholders with what is behind them, as WCAG 2 defines it.
 CONTRASTS = """() => {

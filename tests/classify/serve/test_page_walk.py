@@ -11,7 +11,7 @@ from tests.helpers.browser import WAIT, add_class, axe_script, counted, drop, te
 from tests.helpers.drawn import FRUIT, NONE, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 def drop_folders(page: Any, selector: str, folders: list[Path]) -> None:

@@ -14,7 +14,7 @@ from tests.helpers.browser import counted, drop, served, shoot, teach
 from tests.helpers.drawn import FRUIT, drawn
 
 # A browser, a server and an encoder at once: on a busy machine everything takes its time.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 def test_the_walk(browser: Any, fruit: Path, tmp_path: Path) -> None:

@@ -37,8 +37,9 @@ function findings(trust) {
         + `${sentence(trust.in_words).replaceAll(" %", "\u00a0%")}`),
     );
   }
+  if (trust.occasions) parts.push(make("p", {}, sentence(trust.occasions)));
   if (trust.untested.length && trust.low !== null) {
-    parts.push(make("p", {}, `Not tested, with fewer than 3 different photos: ${some(trust.untested)}.`));
+    parts.push(make("p", {}, `Not tested, with fewer than ${trust.least}: ${some(trust.untested)}.`));
   }
   parts.push(make("p", { class: "advice" }, make("strong", {}, trust.weakest), " would gain most from another photo."));
   parts.push(list("Taken for another class", trust.confusions, (each) =>
