@@ -24,7 +24,7 @@ project = "fewset"
 author = copyright = "The fewset developers"
 release = fewset.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = [
     "_build",
     "results/*/notes.md",  # the page of results holds the notes

@@ -20,6 +20,26 @@ import fewset
 from fewset.cli.app import app
 from fewset.core.registry import Registry
 
+# The public names by what they are for, what most people need first.
+PARTS = {
+    "Classify photos": ["FewShotClassifier", "ImageEncoder", "embed", "Predictor", "Embedder"],
+    "Load and score few-shot models": [
+        "load",
+        "list_models",
+        "load_authors_checkpoint",
+        "FewShotModel",
+        "embed_images",
+        "TaskSpec",
+        "evaluate",
+        "Score",
+        "compare",
+        "Difference",
+    ],
+    "Image sets": ["import_set", "open_set"],
+    "Extend fewset": [name for name in fewset.__all__ if name.startswith("register_")],
+    "Errors": ["UserError"],
+}
+
 
 def write(directory: Path) -> None:
     """Write the pages that have changed, and remove those of earlier builds that are gone."""
@@ -47,10 +67,17 @@ def write(directory: Path) -> None:
 
 
 def python_page() -> str:
-    """Every public name."""
+    """Every public name, in its part."""
+    listed = [name for names in PARTS.values() for name in names]
+    if sorted(listed) != fewset.__all__:
+        raise ValueError(
+            f"public names without a part: {sorted(set(fewset.__all__) ^ set(listed))}; see PARTS"
+        )
     lines = [*heading("Python", "="), ".. module:: fewset", "", "``import fewset`` gives these names.", ""]
-    for name in fewset.__all__:
-        lines += autodoc(f"fewset.{name}", getattr(fewset, name))
+    for part, names in PARTS.items():
+        lines += heading(part, "-")
+        for name in names:
+            lines += autodoc(f"fewset.{name}", getattr(fewset, name))
     return "\n".join(lines)
 
 

@@ -8,7 +8,8 @@ ROOT = Path(__file__).parents[2]
 
 def blocks(document: str, language: str) -> list[str]:
     """The blocks of code in a document, by its path in the repository."""
-    found = re.findall(r"```(\w*)\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = (ROOT / document).read_text(encoding="utf-8")
+    found = re.findall(r"^```(.*?)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     return [text for name, text in found if name == language]
 
 
