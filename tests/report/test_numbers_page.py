@@ -22,6 +22,18 @@ OURS = {
 }  # fmt: skip
 
 
+METHODS = {
+    "ProtoNet": "protonet",
+    "ProtoNet + LayerNorm": "norm",
+    "Item-wise network": "itemwise",
+    "FEAT": "feat",
+}
+JOINT = {
+    name: (*(f"miniimagenet-96/miniimagenet-joint-{method}-{shot}shot" for shot in (1, 5)), None, None)
+    for name, method in METHODS.items()
+}
+
+
 def rows() -> dict[str, dict[str, list[str]]]:
     """The cells of each row, by the bold heading above it."""
     found: dict[str, dict[str, list[str]]] = {}
@@ -36,11 +48,12 @@ def rows() -> dict[str, dict[str, list[str]]]:
 
 
 def test_ours_are_those_of_the_records() -> None:
-    shown = rows()["fewset"]
-    assert shown.keys() == OURS.keys()
-    for name, runs in OURS.items():
-        means = [run and 100 * read_result(RUNS / run / "result.json").mean for run in runs]
-        assert shown[name] == ["–" if mean is None else f"{mean:.2f}" for mean in means], name
+    for heading, records in {"fewset": OURS, "fewset, joint training": JOINT}.items():
+        shown = rows()[heading]
+        assert shown.keys() == records.keys()
+        for name, runs in records.items():
+            means = [run and 100 * read_result(RUNS / run / "result.json").mean for run in runs]
+            assert shown[name] == ["–" if mean is None else f"{mean:.2f}" for mean in means], name
     authors = read_result(RUNS / "miniimagenet/feat-of-the-authors-pretraining/result.json")
     (cells,) = rows()["the authors' pre-trained weights"].values()
     assert cells[0] == f"{100 * authors.mean:.2f}"
