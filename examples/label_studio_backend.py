@@ -11,6 +11,7 @@ import os
 import sys
 from hashlib import sha256
 from http.client import HTTPException
+from math import isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -107,7 +108,7 @@ def application(file: Path) -> FastAPI:
             return {"result": [], "score": 0.0, "model_version": version, "problem": problem}
         value = {"choices": [str(found.label)]}
         chosen = {"from_name": choices, "to_name": image, "type": "choices", "value": value}
-        score = found.probability
+        score = 0.0 if isnan(found.probability) else found.probability  # none of these
         return {"result": [chosen | {"score": score}], "score": score, "model_version": version}
 
     return app

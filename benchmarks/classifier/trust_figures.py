@@ -82,7 +82,7 @@ def _observed(
     low, left_out, high = (
         (np.nan,) * 3 if interval is None else (interval.low, trust.right / trust.tested, interval.high)
     )
-    near = [learned.closeness.largest(rows) for rows in (known, strangers)]
+    near = [learned.closeness.of(rows) for rows in (known, strangers)]
     away = [float((part < learned.threshold(SHARE)).mean()) for part in near]
     return probabilities.max(axis=1), right, low, left_out, high, area_under_curve(*near), *away
 

@@ -70,7 +70,7 @@ def model_card(learned: Learned, name: str) -> str:
         f"| {_escaped(_label(learned, number))} | {count} |" for number, count in enumerate(shots)
     )
     rejection = (
-        f"A photo whose cosine to every labelled photo and prototype is below {limit:.3f} is none of these; "
+        f"A photo whose closeness is below {limit:.3f} is none of these, if that is asked for; "
         f"about {100 * SHARE:.0f} % of the classes' own photos are rejected too."
         if isfinite(limit)
         else "No photo is rejected: that takes two different photos of a class."

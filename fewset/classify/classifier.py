@@ -172,7 +172,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         answers: np.ndarray = self.classes_[self._probabilities(features, together).argmax(axis=1)]
         if share is None:
             return answers
-        far = self.learned_.closeness.largest(features) < self.learned_.threshold(share)
+        far = self.learned_.closeness.of(features) < self.learned_.threshold(share)
         return np.where(far, rejected_label(self.classes_), answers)
 
     def predict_proba(self, X: Any, together: bool = False) -> Float[np.ndarray, "m N"]:  # noqa: N803

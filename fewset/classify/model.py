@@ -72,8 +72,8 @@ class Learned:
         return closeness(self.support.features, self.support.labels)
 
     def threshold(self, share: float) -> float:
-        """The cosine below which a photo is none of these."""
-        return threshold(self.trust.closeness, share)
+        """The closeness below which a photo is none of these."""
+        return threshold(self.trust.closeness, len(self.support.classes), share)
 
     def probabilities(
         self, features: Float[np.ndarray, "m D"], together: bool = False

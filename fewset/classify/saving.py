@@ -31,10 +31,12 @@ from safetensors.numpy import save_file
 from fewset import __version__
 from fewset.classify.background.comparison import Background, HeldOutComparison
 from fewset.classify.embedding import name_from_file
-from fewset.classify.heads import CLASSIFIER_HEADS
+from fewset.classify.heads import CLASSIFIER_HEADS, prepared
 from fewset.classify.model import EncoderStamp, Learned, LinearClassifier
 from fewset.classify.photos.support import Support
 from fewset.classify.trust import Trust
+from fewset.classify.trust.copies import numbered_copies, numbered_groups
+from fewset.classify.trust.rejection import closeness
 from fewset.core.errors import UserError, refuse_unknown
 from fewset.core.names import one_line
 from fewset.core.parsing import parse, plain
@@ -43,7 +45,8 @@ from fewset.io.hub import download, is_on_hub
 from fewset.io.paths import without_machine
 from fewset.io.reading import parse_json
 
-FORMAT = 1
+FORMAT = 2
+"""Files of format 1 have another closeness of the left-out photos."""
 _ENTRY, _DIGEST = "fewset.classifier", "sha256"
 _BACKGROUND = "background."
 _LONGEST_NAME = 4096
@@ -179,8 +182,18 @@ def _learned(description: Description, tensors: dict[str, np.ndarray], path: Pat
     )
     encoder = description.encoder
     encoder = encoder and replace(encoder, id=name_from_file(encoder.id, path.parent))
-    background = _background(description, tensors)
-    return Learned(support, description.head, linear, description.trust, encoder, background)
+    background, trust = _background(description, tensors), description.trust
+    if description.format == 1:
+        trust = replace(trust, closeness=_left_out_closeness(support, linear))
+    return Learned(support, description.head, linear, trust, encoder, background)
+
+
+def _left_out_closeness(support: Support, linear: LinearClassifier) -> tuple[float, ...]:
+    """As `examine` finds it."""
+    copies = numbered_copies(prepared(support.features, linear.power), support.fingerprints)
+    together = numbered_groups(support.groups, copies)
+    found = closeness(support.features, support.labels).left_out(together)
+    return tuple(found[~np.isnan(found)].tolist())
 
 
 def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
@@ -191,9 +204,9 @@ def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:
             raise UserError(f"it has no description {_ENTRY!r}")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     table = parse_json(text)
-    if table.get("format") != FORMAT:
+    if table.get("format") not in (1, FORMAT):
         raise UserError(
-            f"it has format {table.get('format')!r}, expected {FORMAT}, and was written by fewset "
+            f"it has format {table.get('format')!r}, expected 1 or {FORMAT}, and was written by fewset "
             f"{table.get('version')!r}, not {__version__}"
         )
     if table.pop(_DIGEST, None) != _digest(table, tensors):

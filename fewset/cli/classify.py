@@ -20,6 +20,7 @@ from fewset.cli.classifiers import (
 )
 from fewset.cli.options import DeviceOption, PluginOption, start
 from fewset.cli.output import STDOUT, console, echo, make_table, print_lines, print_warning, resumable
+from fewset.cli.rejecting import RejectCommand, RejectOption, share_of
 from fewset.cli.shards import ParquetOption, ShardOption, check_shard, write_shard
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
@@ -37,7 +38,7 @@ _NEVER_NONE = 'no photo is "none of these" here: that takes two different photos
 _PRINTED = 0.005  # classes of a smaller probability are not printed
 
 
-@commands.command()
+@commands.command(cls=RejectCommand)
 def fit(
     photos: Annotated[
         Path,
@@ -59,6 +60,7 @@ def fit(
             "kept, with the set or without it, where it is ahead."
         ),
     ] = None,
+    reject: RejectOption = None,
     classes_from: ClassesFromOption = None,
     card: Annotated[Path | None, typer.Option(help="The model card, in Markdown; default: OUT.md.")] = None,
     device: DeviceOption = "auto",
@@ -89,7 +91,12 @@ def fit(
         check_no_photo(path)
     chosen_encoder(encoder, device)  # a wrong name is an error before the photos are read
     tune(with_torch=False)
-    options: Any = {"background": background, "device": device, "classes_from": classes_from}
+    options: Any = {
+        "background": background,
+        "reject": share_of(reject),
+        "device": device,
+        "classes_from": classes_from,
+    }
     with left_out_later():
         classifier = FewShotClassifier(encoder, head, **options).fit(photos)
     learned = classifier.learned_
@@ -102,7 +109,7 @@ def fit(
     echo(f"card: {card}")
 
 
-@commands.command()
+@commands.command(cls=RejectCommand)
 def predict(
     classifier: ClassifierArgument,
     paths: Annotated[
@@ -113,10 +120,10 @@ def predict(
         ),
     ],
     top: Annotated[int, typer.Option(min=1, help="How many of the likeliest classes are printed.")] = 3,
-    reject: Annotated[
-        bool | None,
-        typer.Option("--reject/--no-reject", help='Say "none of these" of photos unlike all labelled ones.'),
-    ] = None,
+    reject: RejectOption = None,
+    no_reject: Annotated[
+        bool, typer.Option("--no-reject", help="Reject no photo, also where `fit --reject` said so.")
+    ] = False,
     together: Annotated[
         bool,
         typer.Option("--together", help="The photos help to classify each other; for 1 to 4 shots a class."),
@@ -159,10 +166,12 @@ def predict(
     find_device(device)  # a wrong one is found first
     if move_to is not None and link_to is not None:
         raise UserError("photos are either moved or linked; give --move-to or --link-to, not both")
+    if reject and no_reject:
+        raise UserError("photos are rejected or not; give --reject or --no-reject, not both")
     classifier, paths = in_order(classifier, paths)
     options = {"--csv": csv, "--json": json, "--move-to": move_to, "--link-to": link_to, "--every": every}
     in_parts = check_shard(shard, parquet, options | {"--resume": resume, "--together": together})
-    predictor, used = _predictor(classifier, encoder, device, top, reject, together)
+    predictor, used = _predictor(classifier, encoder, device, top, reject, no_reject, together)
     if in_parts and parquet:
         made_by = [file_digest(classifier), used.digest, predictor.top, predictor.share]
         write_shard(paths, shard, parquet, answer_columns(predictor, used), made_by)
@@ -337,20 +346,24 @@ def serve(
 
 
 def _predictor(
-    file: Path, encoder: str | None, device: str, top: int, reject: bool | None, together: bool
+    file: Path,
+    encoder: str | None,
+    device: str,
+    top: int,
+    reject: str | None,
+    no_reject: bool,
+    together: bool,
 ) -> "tuple[Predictor, Encoder]":
     from fewset.classify.embedding import encoder_of
     from fewset.classify.model import warn_if_not_advised
     from fewset.classify.predict.answers import Predictor
     from fewset.classify.saving import load_classifier
-    from fewset.classify.trust.rejection import SHARE
     from fewset.compute.machine import tune
 
-    learned, share = load_classifier(file)
+    learned, stored = load_classifier(file)
     used = encoder_of(learned, encoder, device)
     tune(with_torch=False)
-    if reject is not None:
-        share = (share or SHARE) if reject else None
+    share = None if no_reject else share_of(reject, stored)
     if share is not None and not learned.trust.closeness:
         print_warning(_NEVER_NONE)
     if together:
@@ -395,8 +408,8 @@ def _in_words(row: "Row") -> str:
     if row["problem"] is not None:
         return f"{file}: cannot be read: {row['problem']}"
     best, *others = (f"{label} {100 * share:.0f} %" for label, share in row["top"] if share >= _PRINTED)
-    if row["class"] != row["top"][0][0]:
-        best, others = row["class"], [best, *others]
+    if row["class"] != row["top"][0][0]:  # probabilities that it is of one class or another would contradict
+        best, others = row["class"], []
     more = f" ({', '.join(others)})" if others else ""
     nearest = f", nearest {row['nearest']}" if row["nearest"] else ""
     return f"{file}: {best}{more}{nearest}"

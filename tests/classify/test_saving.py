@@ -151,7 +151,7 @@ def test_damage_is_noticed(path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("entries", "arrays"),
     [
-        ({"format": 2}, {}),
+        ({"format": 3}, {}),
         ({"photos": []}, {}),
         ({"temperature": "hot"}, {}),
         ({"trust": 3}, {}),

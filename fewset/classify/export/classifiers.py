@@ -11,6 +11,7 @@ base64, little-endian, row by row.
 ``encoder``        file, names of its input and output, digest
 ``preprocessing``  resizing, cropping and normalisation of a photo
 ``head``           power, shift, weight, bias, temperature
+``closeness``      power, strength and weight of the ridge regression that is part of the closeness
 ``refit``          power, strength and scale of the ridge regression by which new classes may be added
 ``support``        the labelled photos: features, label (an index into ``classes``), name, thumbnail (JPEG)
 =================  ========================================================================================
@@ -30,17 +31,17 @@ import numpy as np
 
 from fewset import __version__
 from fewset.classify.export.encoders import encoder_graph, parts_of
-from fewset.classify.heads import ridge, unit_rows
+from fewset.classify.heads import ridge
 from fewset.classify.labels import none_label
 from fewset.classify.model import Learned
-from fewset.classify.trust.rejection import SHARE
+from fewset.classify.trust.rejection import POWER, SHARE, STRENGTH
 from fewset.core.extras import import_extra
 from fewset.core.names import one_line
 from fewset.encoders import Encoder
 from fewset.encoders.onnx_rows import IMAGES, ROWS, check_opset
 from fewset.encoders.preprocessing import FILTERS
 
-FORMAT = 1
+FORMAT = 2
 ENCODER_FILE = "encoder.onnx"
 _SETTINGS = ("height", "width", "resize", "least", "scale", "mean", "std")
 _BEFORE = """
@@ -51,7 +52,7 @@ before (uint8[B, H, W, 3] pixels) => (float[B, 3, H, W] encoder_images) {
     encoder_images = Add (scaled, summand)
 }
 """
-# `LinearClassifier.probabilities`, `Closeness.largest` and `Closeness.nearest`, with operators that are the
+# `LinearClassifier.probabilities`, `Closeness.of` and `Closeness.nearest`, with operators that are the
 # same in all versions from 11 on.
 _AFTER = """
 after (float[B, D] encoder_rows) => (float[B, N] probabilities, float[B] closeness, int64[B] nearest) {
@@ -69,13 +70,19 @@ after (float[B, D] encoder_rows) => (float[B, N] probabilities, float[B] closene
     shares = Softmax <axis = 1> (logits)
     probabilities = Cast <to = 1> (shares)
 
-    directions = LpNormalization <axis = 1, p = 2> (rows)
-    to_shots = MatMul (directions, shots)
-    to_prototypes = MatMul (directions, prototypes)
+    close_raised = Pow (sizes, close_power)
+    close_signed = Mul (signs, close_raised)
+    compared = LpNormalization <axis = 1, p = 2> (close_signed)
+    to_shots = MatMul (compared, shots)
+    to_prototypes = MatMul (compared, prototypes)
+    values = MatMul (compared, close_weight)
     shot, place = TopK <axis = 1> (to_shots, one)
-    prototype, ignored = TopK <axis = 1> (to_prototypes, one)
+    prototype, ignored_prototype = TopK <axis = 1> (to_prototypes, one)
+    value, ignored_value = TopK <axis = 1> (values, one)
     largest = Max (shot, prototype)
-    flat = Reshape (largest, all)
+    both = Add (largest, value)
+    mean = Mul (both, half)
+    flat = Reshape (mean, all)
     closeness = Cast <to = 1> (flat)
     nearest = Reshape (place, all)
 }
@@ -93,6 +100,7 @@ def head_description(learned: Learned, encoder: Encoder, share: float | None) ->
             **{name: _array(getattr(linear, name)) for name in ("shift", "weight", "bias")},
             "temperature": linear.temperature,
         },
+        "closeness": {"power": POWER, "strength": STRENGTH, "weight": _array(learned.closeness.weight)},
         "refit": {"power": ridge.RidgeHead.power, "strength": ridge.STRENGTH, "scale": ridge.SCALE},
         "support": {
             "features": _array(support.features),
@@ -154,7 +162,10 @@ def joined_graph(learned: Learned, encoder: Encoder, share: float | None) -> Any
         "bias": linear.bias,
         "temperature": np.float64(linear.temperature),
         "shots": labelled.shots.T,
-        "prototypes": unit_rows(labelled.sums).T,
+        "prototypes": labelled.prototypes.T,
+        "close_power": np.float64(POWER),
+        "close_weight": labelled.weight,
+        "half": np.float64(0.5),
         "one": np.array([1]),
         "all": np.array([-1]),
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import isnan
+from math import isnan, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ CHUNK = 2 * BATCH
 """Photos that are answered at once, a multiple of those that are embedded at once."""
 Row = Mapping[str, Any]
 """An answer as it goes into files."""
-_DIGITS = 4  # of probabilities and cosines
+_DIGITS = 4  # of probabilities and closeness
 
 
 class Answer(NamedTuple):
@@ -28,11 +28,11 @@ class Answer(NamedTuple):
     label: Any
     """The class, or what stands for none of these; None for a photo that cannot be read."""
     probability: float
-    """That of the likeliest class."""
+    """That of the class; NaN for a photo that is none of these."""
     top: tuple[tuple[Any, float], ...]
-    """The likeliest classes with their probabilities."""
+    """The likeliest classes with their probabilities, given that the photo is of one of them."""
     closeness: float
-    """The largest cosine to a labelled photo or to the prototype of a class."""
+    """To the labelled photos: `fewset.classify.trust.rejection.Closeness`."""
     nearest: int
     """The index of the nearest labelled photo: the reason."""
     nearest_name: str
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 def unreadable(name: str, problem: str) -> Answer:
     """The answer for a photo that cannot be read."""
-    return Answer(name, None, float("nan"), (), float("nan"), -1, "", problem)
+    return Answer(name, None, nan, (), nan, -1, "", problem)
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Predictor:
         best = top_classes(classes, learned.probabilities(features, self.together), self.top)
         limit = -np.inf if self.share is None else learned.threshold(self.share)
         rejected = None if self.share is None else rejected_label(classes)
-        nearest, largest = learned.closeness.nearest(features), learned.closeness.largest(features)
-        for row, likeliest, photo, cosine in zip(rows, best, nearest, largest, strict=True):
-            label, probability = likeliest[0]
-            label, reason = rejected if cosine < limit else label, learned.support.names[photo]
-            yield Answer(row.name, label, probability, likeliest, float(cosine), int(photo), reason)
+        nearest, close = learned.closeness.nearest(features), learned.closeness.of(features)
+        for row, likeliest, photo, closeness in zip(rows, best, nearest, close.tolist(), strict=True):
+            label, probability = (rejected, nan) if closeness < limit else likeliest[0]
+            reason = learned.support.names[photo]
+            yield Answer(row.name, label, probability, likeliest, closeness, int(photo), reason)
 
 
 def top_classes(

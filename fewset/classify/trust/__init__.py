@@ -68,7 +68,7 @@ class Trust:
     """The class that another photo would help most."""
     temperature: float
     closeness: tuple[float, ...]
-    """The largest cosine to the others of each photo, left out, that is not the only one of its class."""
+    """That of each photo, left out, to the others; without photos that are alone in their class."""
     groups: int | None = None
     """The number of groups of the tested photos; None where there are no groups."""
     left: float = 1.0

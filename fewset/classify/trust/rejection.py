@@ -1,16 +1,21 @@
-"""None of these: a photo that is not close enough to any labelled one."""
+"""None of these: a photo that is not close enough to the labelled ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import stdtrit
 
 from fewset.classify.heads import prepared, unit_rows
 from fewset.core.errors import UserError
 
-POWER = 1.0
-"""Cosines of the features themselves separate unknown classes better than those of their roots."""
+POWER = 0.7
+"""Of the features; between 0.6 and 0.8 it separates unknown classes almost equally well."""
+STRENGTH = 0.5
+"""Of the ridge regression; between 0.1 and 1 it separates unknown classes almost equally well."""
 SHARE = 0.05
 """The default false-rejection rate: of the classes' own photos, the share that may be rejected."""
 
@@ -26,52 +31,107 @@ def rejected_share(reject: str | float | None) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Closeness:
-    """Labelled photos to compare new ones with: by cosines to each of them and to the prototypes."""
+    """Labelled photos to compare new ones with. The closeness of a photo is the mean of two values:
+
+    - its largest cosine to a labelled photo or to the prototype of a class;
+    - its largest value of a ridge regression on the labelled photos, in which a class is 1 for its own photos
+      and 0 for the others.
+
+    The cosine alone is large for every photo that looks a little like many classes; the regression gives such
+    a photo a small value for each. The rows are not centred: of two classes one is then always on the right
+    side of the middle, whatever the photo shows.
+    """
 
     shots: Float[np.ndarray, "n D"]
     labels: Int[np.ndarray, " n"]
-    sums: Float[np.ndarray, "N D"]
-    """Of the shots of each class; the prototypes are these at length 1."""
 
-    def largest(self, features: Float[np.ndarray, "m D"]) -> Float[np.ndarray, " m"]:
-        """The largest cosine of each new photo to a shot or to a prototype."""
+    @cached_property
+    def prototypes(self) -> Float[np.ndarray, "N D"]:
+        """The shots of each class added up, at length 1."""
+        return unit_rows(self._members.T @ self.shots)
+
+    @cached_property
+    def weight(self) -> Float[np.ndarray, "D N"]:
+        """Of the ridge regression."""
+        rows, (left, right) = self.shots, self._smoother
+        found = right @ self._members
+        return np.asarray(found if left is rows else rows.T @ found)
+
+    def of(self, features: Float[np.ndarray, "m D"]) -> Float[np.ndarray, " m"]:
+        """The closeness of new photos."""
         rows = prepared(features, POWER)
-        cosines = rows @ self.shots.T, rows @ unit_rows(self.sums).T
-        return np.asarray(np.maximum(*(part.max(axis=1) for part in cosines)))
+        cosines = np.maximum(*((rows @ others.T).max(axis=1) for others in (self.shots, self.prototypes)))
+        return np.asarray((cosines + (rows @ self.weight).max(axis=1)) / 2)
 
     def nearest(self, features: Float[np.ndarray, "m D"]) -> Int[np.ndarray, " m"]:
         """The labelled photo that is nearest."""
         return np.asarray((prepared(features, POWER) @ self.shots.T).argmax(axis=1))
 
     def left_out(self, together: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """The largest cosine of each labelled photo to the others, without its copies and its group.
+        """The closeness of each labelled photo to the others, without its copies and its group.
 
-        NaN where its class has no other photo.
+        NaN where its class has no other photo. The regression without some rows has a closed form: their
+        errors are (1 - H)⁻¹ times those with them, where H is their block of the matrix that makes fitted
+        values of targets.
         """
         result = np.full(len(self.shots), np.nan)
-        counts = np.bincount(self.labels)
-        for number, shot in enumerate(self.shots):
-            out = np.flatnonzero(together == together[number])
-            left = counts - np.bincount(self.labels[out], minlength=len(counts))
-            if left[self.labels[number]]:
-                sums = self.sums.copy()
-                np.subtract.at(sums, self.labels[out], self.shots[out])
-                cosines = self.shots @ shot
-                cosines[out] = -np.inf
-                result[number] = max(cosines.max(), (unit_rows(sums[left > 0]) @ shot).max())
+        members, (left, right) = self._members, self._smoother
+        fitted, sums = left @ (right @ members), members.T @ self.shots
+        for number in np.unique(together):
+            out = np.flatnonzero(together == number)
+            remaining = members.sum(axis=0) - members[out].sum(axis=0)
+            rows = self.shots[out]
+            block = np.eye(len(out)) - left[out] @ right[:, out]
+            values = members[out] - np.linalg.solve(block, members[out] - fitted[out])
+            cosines = rows @ self.shots.T
+            cosines[:, out] = -np.inf
+            prototypes = unit_rows((sums - members[out].T @ rows)[remaining > 0])
+            largest = np.maximum(cosines.max(axis=1), (rows @ prototypes.T).max(axis=1, initial=-np.inf))
+            known = remaining[self.labels[out]] > 0
+            result[out[known]] = ((largest + values.max(axis=1)) / 2)[known]
         return result
+
+    @cached_property
+    def _members(self) -> Float[np.ndarray, "n N"]:
+        return np.asarray(np.eye(self.labels.max() + 1)[self.labels])
+
+    @cached_property
+    def _smoother(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "d n"]]:
+        """Two matrices whose product makes fitted values of targets, in as few dimensions as there are."""
+        rows, (count, dim) = self.shots, self.shots.shape
+        if count <= dim:
+            gram = rows @ rows.T
+            return gram, np.linalg.inv(gram + STRENGTH * np.eye(count))
+        return rows, np.linalg.solve(rows.T @ rows + STRENGTH * np.eye(dim), rows.T)
 
 
 def closeness(features: Float[np.ndarray, "n D"], labels: Int[np.ndarray, " n"]) -> Closeness:
     """Labelled rows of features, ready to compare others with."""
-    shots = prepared(features, POWER)
-    return Closeness(shots, labels, np.eye(labels.max() + 1)[labels].T @ shots)
+    return Closeness(prepared(features, POWER), labels)
 
 
-def threshold(left_out: Sequence[float], share: float = SHARE) -> float:
-    """The cosine below which a photo is none of these: about a share of the classes' own photos are.
+# Chosen on the train classes of miniImageNet and CUB and on half the classes of Sketchy, at 2, 5 and 20
+# ways, 2, 5 and 10 shots, and shares of 5 and 10 %.
+_SPREAD = 0.1
+"""The usual spread of left-out photos, relative to how far they are from a closeness of 1."""
+_EVIDENCE = 2
+"""How many photos count as much as the usual spread."""
 
-    `left_out` are cosines of left-out labelled photos. Without any, when no class has two photos, no photo is
-    rejected.
+
+def threshold(left_out: Sequence[float], way: int, share: float = SHARE) -> float:
+    """The closeness below which a photo is none of these: on average a share of the classes' own photos are.
+
+    `left_out` is the closeness of left-out labelled photos of `way` classes. Without any, when no class has
+    two photos, no photo is rejected. A quantile of n photos cannot promise a share below 1 / (n + 1). So the
+    closeness of the next photo has Student's t distribution, as if all of them were normal. It is larger than
+    that of left-out photos, which are compared with one shot less; the gain, in spreads, was measured.
     """
-    return float(np.quantile(left_out, share)) if len(left_out) else -np.inf
+    if not len(left_out):
+        return -np.inf
+    count, mean = len(left_out), float(np.mean(left_out))
+    shots = max(2.0, count / way)
+    squares = _EVIDENCE * (_SPREAD * (1 - mean)) ** 2 + float(np.var(left_out)) * count
+    freedom = _EVIDENCE + count - 1
+    gain = (1.6 + 4.4 / way) / shots**1.4
+    lowest = float(stdtrit(freedom, share)) * sqrt(1 + 1 / count)
+    return float(mean + sqrt(squares / freedom) * (gain + lowest))

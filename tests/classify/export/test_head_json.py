@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from fewset import FewShotClassifier
@@ -32,7 +33,9 @@ def test_the_parts_give_the_answers_of_the_classifier(tmp_path: Path) -> None:
     about = json.loads((tmp_path / "out" / "head.json").read_text(encoding="utf-8"))
     assert about["threshold"] == classifier.learned_.threshold(0.05)
     head, settings, support = about["head"], about["preprocessing"], about["support"]
-    shots = np.array([unit(row.astype(float)) for row in array(support["features"])])
+    close = about["closeness"]
+    known = array(support["features"]).astype(float)
+    shots = np.array([unit(row) for row in np.sign(known) * np.abs(known) ** close["power"]])
     labels = np.array(support["labels"])
     centres = np.array([unit(shots[labels == label].sum(axis=0)) for label in range(3)])
 
@@ -46,7 +49,10 @@ def test_the_parts_give_the_answers_of_the_classifier(tmp_path: Path) -> None:
         logits = unit(prepared - array(head["shift"])) @ array(head["weight"]) + array(head["bias"])
         shares = np.exp(logits / head["temperature"])
         np.testing.assert_allclose(shares / shares.sum(), probabilities, atol=1e-5)
-        closeness = max((shots @ unit(exact)).max(), (centres @ unit(exact)).max())
+        compared = unit(np.sign(exact) * np.abs(exact) ** close["power"])
+        values = compared @ array(close["weight"])
+        closeness = (max((shots @ compared).max(), (centres @ compared).max()) + values.max()) / 2
+        assert closeness == pytest.approx(answer.closeness, abs=1e-5)
         label = about["classes"][shares.argmax()] if closeness >= about["threshold"] else about["none"]
         assert label == answer.label
     assert [answer.label for answer in classifier.answers(photos)][-1] == "none of these"

@@ -1,29 +1,36 @@
-"""None of these: the largest cosine, against a loop."""
+"""None of these: the closeness against a loop and a fit of scikit-learn, and the threshold."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
 
-from fewset.classify.trust.rejection import closeness, threshold
+from fewset.classify.trust.rejection import POWER, STRENGTH, closeness, threshold
 from tests.helpers.classifier_tasks import labelled_rows, unit
 
 
+def raised(row: np.ndarray) -> np.ndarray:
+    return unit(np.sign(row) * np.abs(row.astype(np.float64)) ** POWER)
+
+
 def naive(features: np.ndarray, labels: np.ndarray, row: np.ndarray) -> float:
-    rows = [unit(feature) for feature in features.astype(np.float64)]
-    prototypes = [
-        unit(sum(shot for shot, own in zip(rows, labels, strict=True) if own == label))
-        for label in set(labels.tolist())
-    ]
-    return max(float(unit(row.astype(np.float64)) @ other) for other in [*rows, *prototypes])
+    rows, known = np.array([raised(feature) for feature in features]), sorted(set(labels.tolist()))
+    prototypes = [unit(rows[labels == label].sum(axis=0)) for label in known]
+    targets = (labels[:, None] == known).astype(np.float64)
+    regression = Ridge(alpha=STRENGTH, fit_intercept=False).fit(rows, targets)
+    cosine = max(float(raised(row) @ other) for other in [*rows, *prototypes])
+    return (cosine + float(regression.predict(raised(row)[None]).max())) / 2
 
 
-def test_the_largest_cosine_and_the_nearest_photo() -> None:
+@pytest.mark.parametrize("dim", [3, 17])  # fewer than photos, and more
+def test_the_closeness_and_the_nearest_photo(dim: int) -> None:
     features, labels = labelled_rows(1)
     queries, _ = labelled_rows(2)
+    features, queries = features[:, :dim], queries[:, :dim]
     compared = closeness(features, labels)
     expected = [naive(features, labels, query) for query in queries]
-    np.testing.assert_allclose(compared.largest(queries), expected, atol=1e-12)
+    np.testing.assert_allclose(compared.of(queries), expected, atol=1e-9)
     assert compared.nearest(features).tolist() == list(range(len(labels)))
 
 
@@ -42,8 +49,21 @@ def test_left_out_is_a_comparison_with_the_others(seed: int, shots: list[int]) -
             assert np.isnan(cosine)
 
 
-def test_the_threshold_turns_a_share_away() -> None:
-    cosines = np.linspace(0, 1, 101).tolist()
-    assert threshold(cosines, 0.05) == pytest.approx(0.05)
-    assert threshold(cosines, 0.5) == pytest.approx(0.5)
-    assert threshold([], 0.05) == -np.inf
+def test_the_threshold_rejects_the_share_on_average() -> None:
+    """Of the next value of a normal sample, however small the sample."""
+    random = np.random.default_rng(0)
+    for count, tolerance in ((3, 0.02), (40, 0.01), (300, 0.005)):
+        samples = random.normal(0.5, 0.05, (4_000, count + 1))
+        way = 1 if count > 3 else 1_000  # without the gain that a class of few photos has
+        found = np.array([threshold(tuple(sample[:-1]), way, 0.05) for sample in samples])
+        gain = (1.6 + 4.4 / way) / max(2, count / way) ** 1.4
+        spread = samples[:, :-1].std(axis=1, ddof=1)
+        assert np.mean(samples[:, -1] + gain * spread < found) == pytest.approx(0.05, abs=tolerance)
+
+
+def test_the_threshold_is_lower_for_a_smaller_share_and_for_fewer_photos() -> None:
+    close = np.linspace(0.4, 0.6, 20).tolist()
+    assert threshold(close, 4, 0.01) < threshold(close, 4, 0.05) < threshold(close, 4, 0.2)
+    assert threshold([0.4, 0.6], 1, 0.05) < threshold([0.4, 0.6] * 10, 10, 0.05)
+    assert threshold([0.5, 0.5], 2, 0.05) < 0.5, "equal values do not mean that all photos are as close"
+    assert threshold([], 2, 0.05) == -np.inf

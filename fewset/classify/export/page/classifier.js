@@ -1,7 +1,7 @@
 // The classifier of head.json, with the photos that are added here. As long as there are none it answers as it was
 // exported; from then on by ridge regression on all photos, those of head.json and those from here.
 
-import { cosines, prepared, probabilities, prototypes, ridge } from "./head.js";
+import { cosines, mapped, prepared, probabilities, prototypes, regression, ridge } from "./head.js";
 
 export class Classifier {
   constructor(description) {
@@ -20,7 +20,7 @@ export class Classifier {
 
   /** Learn from these photos, {row, name, label, thumbnail}, beside those of head.json. */
   setAdded(added) {
-    const { classes, head, refit } = this.description;
+    const { classes, head, refit, closeness } = this.description;
     this.added = added.map((photo) => ({ ...photo, added: true }));
     this.photos = [...this.given, ...this.added];
     this.classes = [...new Set([...classes.map(String), ...added.map(({ label }) => label)])];
@@ -28,8 +28,11 @@ export class Classifier {
     this.linear = added.length
       ? ridge(this.photos.map(({ row }) => row), labels, this.classes.length, refit)
       : { ...head, shift: numbers(head.shift), weight: numbers(head.weight), bias: numbers(head.bias) };
-    this.shots = this.photos.map(({ row }) => prepared(row, 1));
+    this.shots = this.photos.map(({ row }) => prepared(row, closeness.power));
     this.prototypes = prototypes(this.shots, labels, this.classes.length);
+    this.weight = added.length
+      ? regression(this.shots, labels, this.classes.length, closeness.strength)
+      : numbers(closeness.weight);
   }
 
   /** Whether "none of these" can be said at all. */
@@ -43,13 +46,16 @@ export class Classifier {
     const top = this.classes
       .map((label, place) => ({ label, place, probability: shares[place] }))
       .sort((one, other) => other.probability - one.probability);
-    const ready = prepared(row, 1);
+    const ready = prepared(row, this.description.closeness.power);
     const toShots = cosines(ready, this.shots);
-    const closeness = toShots.concat(cosines(ready, this.prototypes)).reduce((one, other) => Math.max(one, other));
-    const nearest = this.photos[toShots.indexOf(toShots.reduce((one, other) => Math.max(one, other)))];
+    const nearest = this.photos[toShots.indexOf(largest(toShots))];
+    const cosine = Math.max(largest(toShots), largest(cosines(ready, this.prototypes)));
+    const closeness = (cosine + largest(mapped(ready, this.weight, this.classes.length))) / 2;
     return { top, closeness, nearest, unlike: this.canReject && closeness < this.description.threshold };
   }
 }
+
+const largest = (values) => values.reduce((one, other) => Math.max(one, other));
 
 /** The numbers of an array of head.json. */
 function numbers({ dtype, data }) {

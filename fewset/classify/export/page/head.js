@@ -8,16 +8,20 @@ export function prepared(row, power) {
 /** The probability of each class. `weight` has a row a feature and a column a class. */
 export function probabilities(row, { power, shift, weight, bias, temperature }) {
   const centred = unit(prepared(row, power).map((value, place) => value - shift[place]));
-  const logits = Float64Array.from(bias);
-  for (let place = 0; place < centred.length; place++) {
-    for (let label = 0; label < bias.length; label++) {
-      logits[label] += centred[place] * weight[place * bias.length + label];
-    }
-  }
+  const logits = mapped(centred, weight, bias.length).map((value, label) => value + bias[label]);
   const largest = Math.max(...logits);
   const shares = logits.map((logit) => Math.exp((logit - largest) / temperature));
   const sum = shares.reduce((total, share) => total + share, 0);
   return shares.map((share) => share / sum);
+}
+
+/** The product of a row with a matrix that has a row a feature and a column a class. */
+export function mapped(row, weight, way) {
+  const values = new Float64Array(way);
+  for (let place = 0; place < row.length; place++) {
+    for (let label = 0; label < way; label++) values[label] += row[place] * weight[place * way + label];
+  }
+  return values;
 }
 
 /**
@@ -49,21 +53,27 @@ export function ridge(rows, labels, way, { power, strength, scale }) {
     return row.map((value, place) => balance * (value - means[label][place]));
   });
   const known = [...means.map(unit), ...differences];
-  const factor = cholesky(known.map((row, number) =>
-    Float64Array.from({ length: number + 1 }, (_, other) =>
-      dot(row, known[other]) + (other === number ? strength : 0))));
-  const weight = new Float64Array(dim * way);
   const grown = scale * Math.sqrt(labels.length / way);
-  for (let label = 0; label < way; label++) {
-    const found = solve(factor, known.map((_, number) => (number === label ? 1 : 0)));
-    known.forEach((row, number) => {
-      for (let place = 0; place < dim; place++) weight[place * way + label] += grown * found[number] * row[place];
-    });
-  }
+  const weight = regression(known, [...means.keys()], way, strength).map((value) => grown * value);
   return { power, shift, weight, bias: new Float64Array(way), temperature: 1 };
 }
 
-/** The cosine of a row to each of the others; all are prepared with power 1. */
+/** The weights of ridge regression: a row's target is 1 for its class; rows after the labels have targets of 0. */
+export function regression(rows, labels, way, strength) {
+  const factor = cholesky(rows.map((row, number) =>
+    Float64Array.from({ length: number + 1 }, (_, other) =>
+      dot(row, rows[other]) + (other === number ? strength : 0))));
+  const weight = new Float64Array(rows[0].length * way);
+  for (let label = 0; label < way; label++) {
+    const found = solve(factor, rows.map((_, number) => (labels[number] === label ? 1 : 0)));
+    rows.forEach((row, number) => {
+      for (let place = 0; place < row.length; place++) weight[place * way + label] += found[number] * row[place];
+    });
+  }
+  return weight;
+}
+
+/** The cosine of a row to each of the others; all are prepared with the same power. */
 export const cosines = (row, others) => others.map((other) => dot(row, other));
 
 /** The rows of each class added up, at length 1. */

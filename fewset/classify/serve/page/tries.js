@@ -138,8 +138,10 @@ function answerParts(answer, places) {
       answer.none_of_these ? "none of these" : answer.label),
   ];
   if (answer.taught) parts.push(make("p", { class: "hint" }, `You put it into ${answer.taught}.`));
-  parts.push(make("ul", { class: "bars", "aria-label": "Likeliest classes" },
-    ...answer.top.map(([label, probability]) => bar(label, probability, places))));
+  if (!answer.none_of_these) {
+    parts.push(make("ul", { class: "bars", "aria-label": "Likeliest classes" },
+      ...answer.top.map(([label, probability]) => bar(label, probability, places))));
+  }
   if (answer.reason) {
     parts.push(make("p", { class: "reason" },
       make("button", { type: "button", class: "photo", "aria-label": `${answer.reason.name}: larger`,
