@@ -74,7 +74,10 @@ def _task(
             if len(held) >= QUERIES:
                 break
         (queries if place < way else others).extend(held[:QUERIES])
-        shots += np.setdiff1d(own, held)[:shot].tolist() if place < way else []
+        left = own[~np.isin(own, held)]
+        turns = [int((origins[left[:number]] == origins[photo]).sum()) for number, photo in enumerate(left)]
+        spread = left[np.argsort(turns, kind="stable")]  # shots of as many origins as possible
+        shots += spread[:shot].tolist() if place < way else []
     own = np.unique(labels[shots], return_inverse=True)[1]
     compared = closeness(features[shots], own)
     known, unknown = compared.of(features[queries]), compared.of(features[others])
