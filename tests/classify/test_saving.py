@@ -138,6 +138,15 @@ def test_probabilities_that_are_not_finite_are_refused(path: Path) -> None:
         loaded.predict_proba(np.full((2, 96), 1e9))
 
 
+def test_a_file_of_format_1_gets_the_closeness_of_today(fitted: FewShotClassifier, path: Path) -> None:
+    """It was a cosine alone, and is computed again from the labelled photos."""
+    table, tensors = opened(path)
+    table["trust"]["closeness"] = [0.99] * 12
+    write(path, table | {"format": 1}, tensors, sign=True)
+    again = FewShotClassifier.load(path, encoder=TinyEncoder())
+    assert sorted(again.trust_.closeness) == pytest.approx(sorted(fitted.trust_.closeness))
+
+
 @pytest.mark.parametrize("name", ["classes", "trust", "sha256", "features", "weight", "thumbnails"])
 def test_damage_is_noticed(path: Path, name: str) -> None:
     """An entry of the description is gone, or a bit of a tensor has flipped."""

@@ -64,6 +64,6 @@ def test_the_threshold_rejects_the_share_on_average() -> None:
 def test_the_threshold_is_lower_for_a_smaller_share_and_for_fewer_photos() -> None:
     close = np.linspace(0.4, 0.6, 20).tolist()
     assert threshold(close, 4, 0.01) < threshold(close, 4, 0.05) < threshold(close, 4, 0.2)
-    assert threshold([0.4, 0.6], 1, 0.05) < threshold([0.4, 0.6] * 10, 10, 0.05)
+    assert threshold([0.4, 0.6], 100, 0.05) < threshold([0.4, 0.6] * 10, 100, 0.05)
     assert threshold([0.5, 0.5], 2, 0.05) < 0.5, "equal values do not mean that all photos are as close"
     assert threshold([], 2, 0.05) == -np.inf
