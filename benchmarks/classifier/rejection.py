@@ -19,7 +19,7 @@ from benchmarks.classifier.trust_figures import area_under_curve
 from fewset.classify.heads import prepared, unit_rows
 from fewset.classify.trust.rejection import closeness, threshold
 from fewset.compute.machine import describe
-from fewset.io.files import write_json
+from fewset.io.files import write_text
 
 SIZES = [(way, shot) for way in (2, 5, 20) for shot in (2, 5, 10)] + [(5, 1)]
 SHARES = (0.05, 0.1)
@@ -65,9 +65,12 @@ def _task(
     shot: int,
     random: np.random.Generator,
 ) -> dict[str, float]:
-    shots, queries, others = [], [], []
+    shots: list[int] = []
+    queries: list[int] = []
+    others: list[int] = []
     for place, label in enumerate(classes):
-        own, held = random.permutation(np.flatnonzero(labels == label)), []
+        own = random.permutation(np.flatnonzero(labels == label))
+        held: list[int] = []
         for origin in random.permutation(np.unique(origins[own])):
             if len(held) + QUERIES <= len(own) - shot or not held:
                 held += own[origins[own] == origin].tolist()
@@ -78,12 +81,12 @@ def _task(
         turns = [int((origins[left[:number]] == origins[photo]).sum()) for number, photo in enumerate(left)]
         spread = left[np.argsort(turns, kind="stable")]  # shots of as many origins as possible
         shots += spread[:shot].tolist() if place < way else []
-    own = np.unique(labels[shots], return_inverse=True)[1]
-    compared = closeness(features[shots], own)
+    shown = np.unique(labels[shots], return_inverse=True)[1]
+    compared = closeness(features[shots], shown)
     known, unknown = compared.of(features[queries]), compared.of(features[others])
     found = {"auroc": area_under_curve(known, unknown)}
     rows = prepared(features[shots], 1.0)
-    prototypes = unit_rows(np.eye(way)[own].T @ rows)
+    prototypes = unit_rows(np.eye(way)[shown].T @ rows)
     before = [
         (prepared(features[part], 1.0) @ np.concatenate([rows, prototypes]).T).max(axis=1)
         for part in (queries, others)
@@ -114,4 +117,4 @@ if __name__ == "__main__":
             "seed": given.seed,
             **{name: value for name, value in describe().items() if name in ("commit", "python", "numpy")},
         }
-        write_json(given.out, known)
+        write_text(given.out, json.dumps(known) + "\n")

@@ -27,5 +27,5 @@ for photo in sys.argv[2:]:
     batch = pixels(photo, **about["preprocessing"])[np.newaxis]
     (probabilities,), (closeness,), _ = session.run(None, {"pixels": batch})
     none = about["reject"] and about["threshold"] is not None and closeness < about["threshold"]
-    answer = about["none"] if none else about["classes"][probabilities.argmax()]
-    print(f"{photo}: {answer} ({probabilities.max():.4f})")
+    best = f"{about['classes'][probabilities.argmax()]} ({probabilities.max():.4f})"
+    print(f"{photo}: {about['none'] if none else best}")

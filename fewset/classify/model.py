@@ -68,8 +68,13 @@ class Learned:
 
     @cached_property
     def closeness(self) -> Closeness:
-        """The labelled photos, ready to compare others with."""
-        return closeness(self.support.features, self.support.labels)
+        """The labelled photos, ready to compare others with, in the order of their content."""
+        ordered = self.support.take(self.support.order)
+        return closeness(ordered.features, ordered.labels)
+
+    def nearest(self, features: Float[np.ndarray, "m D"]) -> Int[np.ndarray, " m"]:
+        """The index of the labelled photo that is nearest to each row."""
+        return np.asarray(self.support.order[self.closeness.nearest(features)])
 
     def threshold(self, share: float) -> float:
         """The closeness below which a photo is none of these."""

@@ -189,11 +189,12 @@ def _learned(description: Description, tensors: dict[str, np.ndarray], path: Pat
 
 
 def _left_out_closeness(support: Support, linear: LinearClassifier) -> tuple[float, ...]:
-    """As `examine` finds it."""
-    copies = numbered_copies(prepared(support.features, linear.power), support.fingerprints)
-    together = numbered_groups(support.groups, copies)
-    found = closeness(support.features, support.labels).left_out(together)
-    return tuple(found[~np.isnan(found)].tolist())
+    """As `examine` finds it, where no photos were taken together."""
+    ordered = support.take(support.order)
+    copies = numbered_copies(prepared(ordered.features, linear.power), ordered.fingerprints)
+    together = numbered_groups(ordered.groups, copies)
+    found = closeness(ordered.features, ordered.labels).left_out(together)
+    return tuple(sorted(found[~np.isnan(found)].tolist()))
 
 
 def _read(path: Path) -> tuple[Description, dict[str, np.ndarray]]:

@@ -103,9 +103,8 @@ def score_answers(
     likeliest = [str(answer.top[0][0]) for answer in answers]
     away = np.array([answer.label != answer.top[0][0] for answer in answers])
     right = np.array([name == label for name, label in zip(likeliest, labels, strict=True)])
-    sure, close = (
-        np.array([getattr(each, name) for each in answers]) for name in ("probability", "closeness")
-    )
+    sure = np.array([answer.top[0][1] for answer in answers])
+    close = np.array([answer.closeness for answer in answers])
     of = {name: [number for number in own if labels[number] == name] for name in names}
     mistakes = sorted((number for number in own if not right[number]), key=lambda number: -sure[number])
     named = {groups[number] for number in own if groups[number]}

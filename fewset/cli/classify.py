@@ -1,6 +1,7 @@
 """Classifiers from a few photos a class: fit, predict, info, export and serve."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -218,7 +219,7 @@ def info(classifier: ClassifierArgument) -> None:
         echo(f"with --reject a photo is none of these where its closeness is below {limit:.3f}")
 
 
-@commands.command()
+@commands.command(cls=RejectCommand)
 def export(
     source: Annotated[Path, typer.Argument(help="A classifier, a run directory, or a released model.")],
     out: Annotated[
@@ -238,14 +239,7 @@ def export(
             metavar="DIR", help="A folder for the Hugging Face Hub: the classifier without its photos."
         ),
     ] = None,
-    reject: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help='Answer "none of these", and reject about this share of photos of the classes; '
-            "default: as the classifier does.",
-        ),
-    ] = None,
+    reject: RejectOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
     encoder: EncoderOption = None,
     plugin: PluginOption = None,
@@ -285,7 +279,8 @@ def export(
             )
         exported: writing.ClassifierExport | writing.ModelExport = writing.ModelExport(load(source))
     else:
-        exported = classifier = writing.open_classifier(source, encoder, reject)
+        opened = writing.open_classifier(source, encoder)
+        exported = classifier = replace(opened, share=share_of(reject, opened.share))
         if reject is not None and not classifier.learned.trust.closeness:
             print_warning(_NEVER_NONE)
         check(files_of(classifier.encoder.id))

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_what_is_printed_and_written_is_counted(classifier: Path, labelled: Path
     assert found["others_rejected"] == len(away) - found["rejected"] > 3
     assert f"rejection: {found['rejected']} of 21 photos" in output
     assert "(labels that are no classes: noise)" in output
-    sure = np.mean([float(row["probability"]) for row in own])
+    sure = np.mean([float(row["probability_1"]) for row in own])
     assert f"probabilities: {100 * sure:.1f} % on average, {100 * right / 21:.1f} % are right" in output
 
 
@@ -113,8 +114,9 @@ def test_figures_are_those_of_a_slow_count() -> None:
 
     def scored(order: np.ndarray) -> object:
         answers = [
-            Answer(str(n), "none" if away[n] else best[n], sure[n], ((best[n], sure[n]),), close[n], 0, "")
+            Answer(str(n), label, probability, ((best[n], sure[n]),), close[n], 0, "")
             for n in order
+            for label, probability in [("none", nan) if away[n] else (best[n], sure[n])]
         ]
         return score_answers(answers, labels[order].tolist(), names, [groups[n] for n in order])
 

@@ -161,7 +161,7 @@ def joined_graph(learned: Learned, encoder: Encoder, share: float | None) -> Any
         "weight": linear.weight,
         "bias": linear.bias,
         "temperature": np.float64(linear.temperature),
-        "shots": labelled.shots.T,
+        "shots": labelled.shots[np.argsort(learned.support.order)].T,
         "prototypes": labelled.prototypes.T,
         "close_power": np.float64(POWER),
         "close_weight": labelled.weight,

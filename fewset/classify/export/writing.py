@@ -14,7 +14,6 @@ from fewset.classify.export.classifiers import ENCODER_FILE, head_description, j
 from fewset.classify.export.encoders import encoder_graph
 from fewset.classify.model import EncoderStamp, Learned
 from fewset.classify.saving import is_classifier, load_classifier, save_classifier
-from fewset.classify.trust.rejection import rejected_share
 from fewset.core.errors import UserError
 from fewset.core.names import one_line
 from fewset.encoders import Encoder
@@ -148,16 +147,9 @@ def is_model(source: Path) -> bool:
     return source.is_dir() or weights or str(source) in released_models()
 
 
-def open_classifier(
-    source: Path, encoder: str | None = None, reject: float | None = None
-) -> ClassifierExport:
-    """A classifier, ready to be written; `encoder`: where that is, if not under the name in the file.
-
-    `reject` is the allowed false-rejection rate, if not that in the file.
-    """
+def open_classifier(source: Path, encoder: str | None = None) -> ClassifierExport:
+    """A classifier, ready to be written; `encoder`: where that is, if not under the name in the file."""
     learned, share = load_classifier(source)
-    if reject is not None:
-        share = rejected_share(reject)
     return ClassifierExport(learned, encoder_of(learned, encoder, _DEVICE), share)
 
 

@@ -72,7 +72,7 @@ class Predictor:
         best = top_classes(classes, learned.probabilities(features, self.together), self.top)
         limit = -np.inf if self.share is None else learned.threshold(self.share)
         rejected = None if self.share is None else rejected_label(classes)
-        nearest, close = learned.closeness.nearest(features), learned.closeness.of(features)
+        nearest, close = learned.nearest(features), learned.closeness.of(features)
         for row, likeliest, photo, closeness in zip(rows, best, nearest, close.tolist(), strict=True):
             label, probability = (rejected, nan) if closeness < limit else likeliest[0]
             reason = learned.support.names[photo]

@@ -110,9 +110,9 @@ def closeness(features: Float[np.ndarray, "n D"], labels: Int[np.ndarray, " n"])
     return Closeness(prepared(features, POWER), labels)
 
 
-# Chosen on the train classes of miniImageNet and CUB and on half the classes of Sketchy, at 2, 5 and 20
-# ways, 2, 5 and 10 shots, and shares of 5 and 10 %.
-_SPREAD = 0.1
+# Chosen on the train and validation classes of miniImageNet and CUB and on 60 classes of Sketchy, photos and
+# sketches, at 2, 5 and 20 ways, 2, 5 and 10 shots, and shares of 5 and 10 %.
+_SPREAD = 0.2
 """The usual spread of left-out photos, relative to how far they are from a closeness of 1."""
 _EVIDENCE = 2
 """How many photos count as much as the usual spread."""
@@ -122,16 +122,20 @@ def threshold(left_out: Sequence[float], way: int, share: float = SHARE) -> floa
     """The closeness below which a photo is none of these: on average a share of the classes' own photos are.
 
     `left_out` is the closeness of left-out labelled photos of `way` classes. Without any, when no class has
-    two photos, no photo is rejected. A quantile of n photos cannot promise a share below 1 / (n + 1). So the
-    closeness of the next photo has Student's t distribution, as if all of them were normal. It is larger than
-    that of left-out photos, which are compared with one shot less; the gain, in spreads, was measured.
+    two photos, no photo is rejected.
+
+    The next value is below the k-th smallest of n values with probability k / (n + 1), whatever their
+    distribution. This gives the threshold for a share of 1 / (n + 1) or more. For a smaller one it is below
+    the smallest value, by as much as Student's t distribution with the spread of the values says. New photos
+    are closer than left-out ones, which are compared with one shot less; this gain, in spreads, was measured.
     """
     if not len(left_out):
         return -np.inf
     count, mean = len(left_out), float(np.mean(left_out))
-    shots = max(2.0, count / way)
-    squares = _EVIDENCE * (_SPREAD * (1 - mean)) ** 2 + float(np.var(left_out)) * count
     freedom = _EVIDENCE + count - 1
-    gain = (1.6 + 4.4 / way) / shots**1.4
-    lowest = float(stdtrit(freedom, share)) * sqrt(1 + 1 / count)
-    return float(mean + sqrt(squares / freedom) * (gain + lowest))
+    squares = _EVIDENCE * (_SPREAD * (1 - mean)) ** 2 + float(np.var(left_out)) * count
+    observed = max(share, 1 / (count + 1))
+    lowest = float(np.quantile(left_out, observed, method="weibull"))
+    below = float(stdtrit(freedom, share) - stdtrit(freedom, observed)) * sqrt(1 + 1 / count)
+    gain = (1 + 2 / way) / max(2.0, count / way)
+    return float(lowest + sqrt(squares / freedom) * (below + gain))

@@ -28,6 +28,7 @@ def check(folder: Path, encoder: str, head: str = "auto") -> None:
 def check_fitted(classifier: FewShotClassifier) -> None:
     parts = exported(classifier)
     graph = joined_graph(parts.learned, parts.encoder, parts.share)
+    about = json.loads(graph.metadata_props[0].value)
     photos = new_photos()
     pixels = pixels_of(photos, parts.encoder)
     answers = list(classifier.answers(photos))
@@ -36,6 +37,9 @@ def check_fitted(classifier: FewShotClassifier) -> None:
         np.testing.assert_allclose(probabilities[0], expected, atol=1e-5)
         assert closeness[0] == pytest.approx(answers[number].closeness, abs=1e-5)
         assert nearest[0] == answers[number].nearest
+        limit = about["threshold"]
+        rejected = about["reject"] and limit is not None and closeness[0] < limit
+        assert answers[number].label == (about["none"] if rejected else answers[number].top[0][0])
 
 
 @pytest.mark.parametrize("head", CLASSIFIER_HEADS)

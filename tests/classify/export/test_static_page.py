@@ -243,13 +243,14 @@ def test_the_table_is_that_of_predict(
     assert list(got[0]) == list(expected[0])
     for one, other in zip(reversed(got), expected, strict=True):  # the newest is the first on the page
         for name, value in other.items():
-            if name.startswith(("probability", "closeness")):
+            if name.startswith(("probability", "closeness")) and value:
                 assert float(one[name]) == pytest.approx(float(value), abs=0.02)
             elif name in ("file", "nearest"):  # the page knows no folders
                 assert one[name].removeprefix("'") == Path(value).name
             elif not name.startswith("class_"):  # of two small probabilities, either may be the larger
                 assert one[name] == value
     assert any(row["file"].startswith("'=1+1") for row in got)
+    assert {row["probability"] == "" for row in got if row["class"] == "none of these"} == {True}
 
 
 def test_whether_none_of_these_is_answered_is_remembered(page: Any, new: list[Path]) -> None:

@@ -33,11 +33,14 @@ def test_any_order_gives_the_same_digits(head: str, grouped: bool) -> None:
         groups = generator.integers(0, 6, size=len(y)) + 10 * y if grouped else None
         first = FewShotClassifier(head=head).fit(X, y, groups)
         expected, weight = findings(first, np.arange(len(y))), first.learned_.linear.weight
+        queries = generator.normal(size=(5, 7))
         for _ in range(5):
             order = generator.permutation(len(y))
             again = FewShotClassifier(head=head).fit(X[order], y[order], groups[order] if grouped else None)
             assert findings(again, order) == expected
             assert (again.learned_.linear.weight == weight).all()
+            assert (again.learned_.closeness.of(queries) == first.learned_.closeness.of(queries)).all()
+            assert (X[order][again.learned_.nearest(queries)] == X[first.learned_.nearest(queries)]).all()
 
 
 def test_neither_do_the_names_of_files(tmp_path: Path) -> None:

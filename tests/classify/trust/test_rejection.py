@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import gumbel_l, norm
 from sklearn.linear_model import Ridge
 
 from fewset.classify.trust.rejection import POWER, STRENGTH, closeness, threshold
@@ -50,15 +51,17 @@ def test_left_out_is_a_comparison_with_the_others(seed: int, shots: list[int]) -
 
 
 def test_the_threshold_rejects_the_share_on_average() -> None:
-    """Of the next value of a normal sample, however small the sample."""
-    random = np.random.default_rng(0)
-    for count, tolerance in ((3, 0.02), (40, 0.01), (300, 0.005)):
-        samples = random.normal(0.5, 0.05, (4_000, count + 1))
-        way = 1 if count > 3 else 1_000  # without the gain that a class of few photos has
-        found = np.array([threshold(tuple(sample[:-1]), way, 0.05) for sample in samples])
-        gain = (1.6 + 4.4 / way) / max(2, count / way) ** 1.4
-        spread = samples[:, :-1].std(axis=1, ddof=1)
-        assert np.mean(samples[:, -1] + gain * spread < found) == pytest.approx(0.05, abs=tolerance)
+    """Of the next value of a sample, normal or skewed; below the smallest value only of a normal one."""
+    for distribution, count, tolerance in (
+        (norm(0.5, 0.1), 3, 0.02),
+        (norm(0.5, 0.1), 10, 0.01),
+        (norm(0.5, 0.1), 59, 0.01),
+        (gumbel_l(0.5, 0.1), 59, 0.01),
+    ):
+        samples = distribution.rvs((500, count), random_state=0)
+        found = np.array([threshold(tuple(sample), 1_000, 0.05) for sample in samples])
+        gain = distribution.std() * (1 + 2 / 1_000) / 2  # that of classes of few photos
+        assert distribution.cdf(found - gain).mean() == pytest.approx(0.05, abs=tolerance)
 
 
 def test_the_threshold_is_lower_for_a_smaller_share_and_for_fewer_photos() -> None:

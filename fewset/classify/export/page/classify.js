@@ -181,7 +181,7 @@ function answerParts(answer) {
   const { nearest } = answer;
   return [
     make("p", { class: none ? "verdict none" : `verdict ${colour(best.place)}` }, none ? NONE : best.label),
-    none ? null : make("ul", { class: "bars", "aria-label": "Likeliest classes" }, ...answer.top.slice(0, TOP).map(bar)),
+    ...(none ? [] : [make("ul", { class: "bars", "aria-label": "Likeliest classes" }, ...answer.top.slice(0, TOP).map(bar))]),
     make("p", { class: "reason" },
       nearest.thumbnail ? make("img", { src: nearest.thumbnail, alt: "" }) : null,
       make("span", {}, `Most like ${nearest.name}, in ${nearest.label}.`)),
