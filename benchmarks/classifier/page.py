@@ -1,8 +1,10 @@
 """The page on the accuracy of the classifier, made from a plan and its records alone."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.classifier.measurement import Figure, Measurement, PlannedSet, read_measurement, read_plan
 from fewset.core.errors import UserError
@@ -31,10 +33,25 @@ _FIGURES = {
     "covered": "tasks whose accuracy lies in the interval of leave-one-out",
     "left_out_bias": "leave-one-out less accuracy",
     "left_out_error": "the same, without sign",
-    "auroc": "AUROC of “none of these”",
-    "turned_away": "false-rejection rate",
-    "strangers_found": "detection rate of unknown classes",
 }
+_REJECTION = {
+    "rejected at 0.05": "Own photos rejected where 5 % may be",
+    "rejected at 0.1": "Own photos rejected where 10 % may be",
+    "unknown found at 0.05": "Photos of other classes rejected, at 5 %",
+    "auroc": "AUROC",
+    "auroc of the cosine": "AUROC of the largest cosine alone",
+}
+_REJECTION_SETS = {
+    "mini-test": "miniImageNet, test classes",
+    "cub-test": "CUB, test classes",
+    "sketchy-Photo": "Sketchy, photos of 65 classes",
+    "sketchy-Sketch": "Sketchy, sketches of 65 classes",
+}
+_ON_REJECTION = """## None of these
+
+Each task also has photos of other classes, as many as its own if there are enough. With `--reject`, photos of
+other classes should be rejected, and of its own classes the share that was asked for. Figures are in percent.
+"""
 _MOST_BEHIND = 0.003
 
 
@@ -52,6 +69,7 @@ def measured_page(plan: Path) -> str:
         parts += [f"## {escape_markdown(each.planned.title)}\n", *map(markdown_text, _set_tables(each))]
     parts += ["## The default against the fixed heads\n", _default_in_words(measured)]
     parts += ["## How far to trust it\n", markdown_text(_trust_table(measured))]
+    parts += _rejection_parts(plan.with_name("rejection.json"))
     parts += [notes] if notes else []
     parts += ["## How each number was made\n", markdown_text(_origin_table(measured))]
     return "\n".join(part for part in parts if part)
@@ -140,10 +158,46 @@ def _trust_table(measured: Sequence[Measurement]) -> Table:
         (
             "The calibration error puts the probabilities of all tasks into 15 bins of equal width. "
             "Leave-one-out and its interval are compared with the accuracy on the queries; the interval "
-            "corrects for the smaller training sets of leave-one-out. Unknown classes are as many as the "
-            "task has classes; the threshold is set for a false-rejection rate of 5 %.",
+            "corrects for the smaller training sets of leave-one-out.",
         ),
     )
+
+
+def _rejection_parts(file: Path) -> list[str]:
+    """The section about "none of these", if that is measured."""
+    if not file.exists():
+        return []
+    sets: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["sets"]
+    sizes = dict.fromkeys(size for each in sets.values() for size in each["cells"])
+
+    def value(name: str, size: str, figure: str) -> Value:
+        found = sets[name]["cells"].get(size, {}).get(figure)
+        return found and Estimate(*found)
+
+    tables = [
+        Table(
+            title,
+            (Column("Task", "task"), *(Column(_REJECTION_SETS[name], name, True) for name in sets)),
+            tuple((size, *(value(name, size, figure) for name in sets)) for size in sizes),
+        )
+        for figure, title in _REJECTION.items()
+    ]
+    away = [
+        round(abs(cell[f"rejected at {share}"][0] - share), 4)
+        for each in sets.values()
+        for cell in each["cells"].values()
+        for share in (0.05, 0.1)
+        if f"rejected at {share}" in cell
+    ]
+    held = (
+        f"The share of own photos is within 2 points of 5 or 10 % in {sum(each <= 0.02 for each in away)} "
+        f"of {len(away)} cells.\n"
+    )
+    origins = [
+        f"- {_REJECTION_SETS[name]}: commit {sets[name]['commit'][:10]}, `{sets[name]['command']}`"
+        for name in sets
+    ]
+    return [_ON_REJECTION, held, *map(markdown_text, tables), "\n".join(origins) + "\n"]
 
 
 def _origin_table(measured: Sequence[Measurement]) -> Table:

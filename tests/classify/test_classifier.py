@@ -196,7 +196,7 @@ def test_an_answer_has_its_reason(fitted: FewShotClassifier, folder: Path) -> No
     for answer in fitted.answers([folder / "brick" / "2.png", folder / "grass" / "0.png"], top=2):
         place = Path(answer.name)
         assert answer.nearest_name == f"{place.parent.name}/{place.name}" == names[answer.nearest]
-        assert answer.closeness == pytest.approx(1)
+        assert 0.8 < answer.closeness < 1  # its cosine is 1, the value of the regression is less
         assert len(answer.top) == 2
         assert answer.top[0] == (answer.label, answer.probability)
     (row,) = fitted.answers(TinyEncoder()([photo("brick", 9)]))

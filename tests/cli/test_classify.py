@@ -182,7 +182,7 @@ def test_predict_prints_a_line_a_photo(classifier: Path, inbox: Path) -> None:
     assert line.startswith("inbox/grass/20.png: grass ")
     assert ", nearest grass/" in line
     assert "inbox/broken.jpg: cannot be read: not an image of a known format" in "\n".join(lines)
-    assert any(line.startswith(f"inbox/noise.png: {NONE_OF_THESE} (") for line in lines)
+    assert any(line.startswith(f"inbox/noise.png: {NONE_OF_THESE}, nearest ") for line in lines)
     assert not any(NONE_OF_THESE in line for line in succeed("predict", classifier, inbox).splitlines())
 
 

@@ -92,10 +92,13 @@ def test_the_share_of_rejection_is_chosen(tmp_path: Path) -> None:
         assert about["reject"]
         thresholds.append(about["threshold"])
     assert thresholds[0] < thresholds[1]
+    succeed("export", classifier, "-o", tmp_path / "usual", "--reject")
+    about = json.loads((tmp_path / "usual" / "head.json").read_text())
+    assert (about["reject"], about["threshold"]) == (True, thresholds[0])
     succeed("export", classifier, "-o", tmp_path / "stored")
     assert not json.loads((tmp_path / "stored" / "head.json").read_text())["reject"]
     refused = fail("export", classifier, "-o", tmp_path / "out", "--reject", "2")
-    assert "expected None, 'auto' or a share between 0 and 1" in refused
+    assert "expected a share between 0 and 1" in refused
 
 
 @pytest.mark.slow
