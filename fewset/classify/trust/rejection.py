@@ -7,7 +7,6 @@ from math import sqrt
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import stdtrit
 
 from fewset.classify.heads import prepared, unit_rows
 from fewset.core.errors import UserError
@@ -136,6 +135,10 @@ def threshold(left_out: Sequence[float], way: int, share: float = SHARE) -> floa
     squares = _EVIDENCE * (_SPREAD * (1 - mean)) ** 2 + float(np.var(left_out)) * count
     observed = max(share, 1 / (count + 1))
     lowest = float(np.quantile(left_out, observed, method="weibull"))
-    below = float(stdtrit(freedom, share) - stdtrit(freedom, observed)) * sqrt(1 + 1 / count)
+    below = 0.0
+    if observed > share:
+        from scipy.special import stdtrit  # takes a while, and larger classifiers do without it
+
+        below = float(stdtrit(freedom, share) - stdtrit(freedom, observed)) * sqrt(1 + 1 / count)
     gain = (1 + 2 / way) / max(2.0, count / way)
     return float(lowest + sqrt(squares / freedom) * (below + gain))
