@@ -180,11 +180,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._probabilities(self._features(X), together)
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "*answers"]:  # noqa: N803
-        """The logits of each class, whose softmax are the probabilities.
-
-        With two classes, as scikit-learn has it: the logit of the second less that of the first.
-        """
-        logits = self.learned_.linear.logits(self._features(X))
+        """The logits of each class; of two classes, as in scikit-learn, the second less the first."""
+        features = self._features(X)  # first, because it checks that the classifier is fitted
+        logits = self.learned_.linear.logits(features)
         return logits if len(self.classes_) > 2 else logits[:, 1] - logits[:, 0]
 
     def predict_top(self, X: Any, k: int = 3) -> list[tuple[tuple[Any, float], ...]]:  # noqa: N803
