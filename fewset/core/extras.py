@@ -23,9 +23,8 @@ def import_extra(module: str, extra: str) -> Any:
 
 def as_missing_extra(error: BaseException) -> UserError | None:
     """The user's error for a library of an extra that is not installed; None for any other error."""
-    if not isinstance(error, ModuleNotFoundError) or error.name not in _EXTRA_OF:
-        return None
-    return _missing(error.name, _EXTRA_OF[error.name], error)
+    library = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return _missing(library, _EXTRA_OF[library], error) if library in _EXTRA_OF else None
 
 
 def _missing(module: str, extra: str, error: BaseException) -> UserError:
