@@ -129,7 +129,7 @@ def test_what_is_shipped_is_found_in_a_wheel_and_in_a_source_tree(
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
     for name in ("recipes", "weights"):
         assert project["wheel"]["force-include"][name] == f"fewset/_{name}"
-        assert name in project["sdist"]["include"]
+        assert f"/{name}" not in project["sdist"]["exclude"]
         assert packaged_directory(name) == REPOSITORY / name
         assert (REPOSITORY / name).is_dir()
     monkeypatch.setattr(fewset, "__file__", str(tmp_path / "fewset" / "__init__.py"))

@@ -79,7 +79,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_no_more_is_read_than_an_image_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_LARGEST", 7)
+    monkeypatch.setattr(sources, "LARGEST", 7)
     for name, size in (("a.png", 7), ("b.png", 8)):
         (tmp_path / name).write_bytes(bytes(size))
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
