@@ -199,9 +199,9 @@ class Serve:
                     f"asked of {photo.name}, answered of {answer['name']}: a defect, report it"
                 )
             said = expected[photo.name]
-            difference = abs(answer["probability"] - said.probability)
+            difference = abs(answer["top"][0][1] - said.top[0][1])
             likeliest = [
-                label for label, probability in said.top if said.probability - probability < _TOLERANCE
+                label for label, probability in said.top if said.top[0][1] - probability < _TOLERANCE
             ]
             if answer["top"][0][0] not in likeliest or not difference < _TOLERANCE:
                 raise RuntimeError(f"the server says {answer}, `predict` {said}: a defect, report it")
