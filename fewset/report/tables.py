@@ -90,10 +90,13 @@ def score_tables(comparisons: Sequence[Comparison]) -> list[Table]:
     """All scores of the results that have several, such as seen and unseen: a table for each setting."""
     tables = []
     for setting in dict.fromkeys(item.result.record.setting for item in comparisons if item.result.scores):
-        items = [item for item in comparisons if item.result.record.setting == setting]
+        items = [item for item in comparisons if item.result.record.setting == setting and item.result.scores]
         names = dict.fromkeys(name for item in items for name in item.result.scores)
-        rows = ((name.replace("_", " "), *(item.result.scores.get(name) for item in items)) for name in names)
-        columns = (Column("Score", "score"), *(Column(item.label, item.label, True) for item in items))
+        rows = ((item.label, *(item.result.scores.get(name) for name in names)) for item in items)
+        columns = (
+            Column("Method", "method"),
+            *(Column(name.replace("_", " "), name, True) for name in names),
+        )
         title = f"All scores of the setting {setting} in %, mean ± 95 % interval over tasks"
         tables.append(Table(title, columns, tuple(rows)))
     return tables

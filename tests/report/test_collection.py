@@ -122,7 +122,7 @@ def test_the_other_results_of_a_run_are_kept_and_shown(tmp_path: Path, make_run)
         shown = [run / "result.json", *files[2 * place : 2 * place + 2]]
         for section, file in zip(sections, shown, strict=True):
             assert f"| {load_result(run).record.method} | {text_of(load_result(file).score)} |" in section
-    assert "| Score | " in sections[2]
+    assert "All scores of the setting generalised" in sections[2]
     assert sum("fewset eval --setting generalised" in line for line in lines) == 2
 
 

@@ -162,10 +162,10 @@ def test_all_scores_stand_side_by_side(make_run: MakeRun) -> None:
     (table,) = score_tables(compare_results(load_results(runs)))
     assert "generalised" in table.title
     assert rows_of(markdown_text(table)) == [
-        ["Score", "ProtoNet, generalised", "FEAT"],
+        ["Method", "seen", "unseen among all"],
         [":---", "---:", "---:"],
-        ["seen", percent(per_task(11)), percent(per_task(12))],
-        ["unseen among all", percent(per_task(12)), percent(per_task(13))],
+        ["ProtoNet, generalised", percent(per_task(11)), percent(per_task(12))],
+        ["FEAT", percent(per_task(12)), percent(per_task(13))],
     ]
 
 
