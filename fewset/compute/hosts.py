@@ -5,7 +5,7 @@ import socket
 import subprocess
 from ipaddress import ip_address
 
-_PATIENCE = 8  # seconds that torchrun has to end
+_PATIENCE = 5  # seconds that torchrun has to end
 # torchrun's own store has no time limit: with a cut link it would wait for a quarter of an hour, and ignore
 # SIGTERM.
 _WATCH = 'for i in $(seq "$1"); do sleep 1; kill -0 "$0" || exit; done; kill -KILL "$0"'
