@@ -135,7 +135,7 @@ def predict(
     ] = None,
     every: Annotated[
         float | None,
-        typer.Option(min=0.001, metavar="SECONDS", help="Classify a frame of films every so many seconds."),
+        typer.Option(min=0.001, metavar="SECONDS", help="Classify films, too: one frame in this time."),
     ] = None,
     move_to: Annotated[
         Path | None, typer.Option(help="Move the photos into DIR/CLASS.", metavar="DIR")

@@ -1,4 +1,4 @@
-"""Films: a frame every so many seconds, decoded by PyAV."""
+"""Films: frames at regular intervals, decoded by PyAV."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

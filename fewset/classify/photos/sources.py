@@ -159,7 +159,7 @@ class Listing:
 def opened_paths(paths: Sequence[Path], every: float | None = None, least: int = 1) -> Iterator[Listing]:
     """All photos of folders, zip files, tables (CSV with a column `path`) and single files, each once.
 
-    With `every`, also the frames of films, one in so many seconds, with at least `least` pixels a side.
+    With `every`, also the frames of films, one every `every` seconds, with at least `least` pixels a side.
     """
     with ExitStack() as stack:
         found: dict[str, tuple[str, Source | None, Part]] = {}

@@ -116,7 +116,7 @@ def predict_to(
 ) -> Summary:
     """Answer all photos and write the outputs; `resume` continues a stopped run.
 
-    Of films, one frame in `every` so many seconds is answered. `read` are the files that the predictor came
+    Of films, one frame every `every` seconds is answered. `read` are the files that the predictor came
     from, which no output may replace.
     """
     partial = outputs.partial

@@ -85,7 +85,7 @@ def _blocks(count: int) -> Iterator[slice]:
 
 
 def _evenly_spaced(values: Float32[np.ndarray, " n"], most: int) -> Int[np.ndarray, " m"]:
-    """The indices of at most so many values, evenly spaced in their order by size."""
+    """The indices of at most `most` values, evenly spaced in their order by size."""
     order = np.argsort(values, kind="stable")
     if len(order) > most:
         order = order[np.linspace(0, len(order) - 1, most).round().astype(np.int64)]
