@@ -1,8 +1,9 @@
 """What the set adds: a model scored without the rest of its set, and with that of another task instead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import isnan
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -13,7 +14,7 @@ from fewset.evaluation.scoring import score_tasks
 from fewset.models.model import FewShotModel, compares_class_means
 from fewset.tasks.episode import Episode, split
 from fewset.tasks.sampling import ClassIndex, sample_tasks
-from fewset.tasks.scores import ALONE, FOREIGN, Score, compare
+from fewset.tasks.scores import ALONE, FOREIGN, SET_ADDS, SET_ADDS_TO, Score, compare
 from fewset.tasks.spec import TaskSpec
 
 
@@ -34,11 +35,17 @@ def score_controls(
     return scores
 
 
-def set_adds(score: Score, controls: dict[str, Score]) -> dict[str, float | None]:
+def set_adds(score: Score, alone: Score) -> dict[str, float | None]:
     """The score minus that of sets of one, with half its paired 95 % interval; for result files."""
-    difference = compare(score, controls[ALONE])
+    difference = compare(score, alone)
     half = None if isnan(difference.ci95) else difference.ci95  # JSON has no NaN
     return {"mean": difference.mean, "ci95": half}
+
+
+def set_adds_fields(headline: str, scores: Mapping[str, Score], alone: Mapping[str, Score]) -> dict[str, Any]:
+    """What the set adds to the headline and to each score of a setting that has them `alone`, too."""
+    adds = {name: set_adds(scores[name], alone[name]) for name in alone}
+    return {SET_ADDS: adds[headline], SET_ADDS_TO: adds} if adds else {}
 
 
 def with_another_task(index: ClassIndex, spec: TaskSpec) -> Callable[[int, int], Episode]:

@@ -13,7 +13,7 @@ from fewset.core.names import one_line
 from fewset.io.files import write_json
 from fewset.io.paths import without_machine
 from fewset.io.reading import read_record
-from fewset.tasks.scores import SET_ADDS
+from fewset.tasks.scores import SET_ADDS, SET_ADDS_TO, Difference
 
 _FORMAT = 2
 
@@ -86,6 +86,12 @@ class Result:
         if name not in self.scores:
             raise UserError(f"the result of {self.run} has no score {name!r}, only {', '.join(self.scores)}")
         return self.scores[name]
+
+
+def set_adds_to(result: Result, name: str) -> Difference | None:
+    """What the set adds to a score of a result, by the score's name; None where it was not measured."""
+    adds = result.fields.get(SET_ADDS) if name == "" else result.fields.get(SET_ADDS_TO, {}).get(name)
+    return adds and Difference(adds["mean"], half_width(adds["ci95"]))
 
 
 def half_width(ci95: float | None) -> float:

@@ -1,6 +1,7 @@
 """Studies as tables and figures in the paper's form, with the paper's own numbers beside ours."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fewset.io.files import write_bytes
@@ -9,6 +10,11 @@ from fewset.paper.study import Study
 from fewset.paper.study_figures import study_figures
 from fewset.report.figures import png, svg
 from fewset.report.tables import Column, Table, Value, csv_text, escape_markdown, latex_text, markdown_text
+from fewset.tasks.scores import SET_ADDS
+
+_MOST_COLUMNS = 9  # of numbers in a table that fits a page
+_Filled = tuple[Column, Sequence[Value]]
+"""A column and its cells."""
 
 
 def render_study(study: Study, out: Path, pages: Path | None = None) -> list[Path]:
@@ -43,27 +49,68 @@ def write_rendered(contents: Mapping[str, str | bytes], records: Path, pages: Pa
 
 
 def study_tables(study: Study) -> list[Table]:
-    """One table a panel, the last with the notes. The paper's numbers follow each column that has any."""
-    return [_panel_table(study, panel, panel == study.panels[-1]) for panel in study.panels]
+    """One table a panel, the last with the notes.
+
+    What the set adds and the paper's number follow each of ours; where there are many columns, what the set
+    adds has tables of its own.
+    """
+    tables = []
+    for panel in study.panels:
+        ours, adds, paper = _ours(study, panel), _set_adds(study, panel), _paper(study, panel)
+        beside = sum(each is not None for each in (*ours, *adds, *paper)) <= _MOST_COLUMNS
+        triples = zip(ours, adds if beside else [None] * len(ours), paper, strict=True)
+        on = f"{study.on}; paper: {study.source.on}" if study.source else study.on
+        measured = [each for triple in triples for each in triple if each is not None]
+        tables.append(_table(study, panel, f"({on}): accuracy in %, mean ± 95 % interval", measured))
+        own = [] if beside else [each for each in adds if each is not None]
+        if own:
+            tables.append(_table(study, panel, f"({study.on}): what the set adds, in points", own))
+    notes = (*study.notes, *_about_the_set(study), _about_ours(study), *_about_the_paper(study))
+    return [*tables[:-1], replace(tables[-1], notes=notes)]
 
 
-def _panel_table(study: Study, panel: str, last: bool) -> Table:
-    corner = f"{study.corner} ↓ {study.columns_title} →" if study.columns_title else study.corner
-    columns: list[tuple[Column, Sequence[Value]]] = [(Column(corner, "row"), study.rows)]
+def _ours(study: Study, panel: str) -> list[_Filled]:
+    return [
+        (Column(column, column, True), [study.ours(panel, row, column) for row in study.rows])
+        for column in study.columns
+    ]
+
+
+def _set_adds(study: Study, panel: str) -> list[_Filled | None]:
+    """What the set adds to our numbers, for each column; None where it adds to none of them."""
+    filled: list[_Filled | None] = []
     for column in study.columns:
-        columns.append((Column(column, column, True), [study.ours(panel, row, column) for row in study.rows]))
-        paper = [study.paper(panel, row, column) for row in study.rows]
-        if any(paper):
-            printed = f"{study.key(column)}, paper"
-            columns.append((Column(printed, printed, True), paper))
-    title = ", ".join(filter(None, (study.title, panel)))
-    on = f"; paper: {study.source.on}" if study.source else ""
+        cells = [study.set_adds(panel, row, column) for row in study.rows]
+        name = f"{column}, the set adds"
+        filled.append((Column(name, name, True), cells) if any(cells) else None)
+    return filled
+
+
+def _paper(study: Study, panel: str) -> list[_Filled | None]:
+    """The paper's numbers for each column; None where it has none."""
+    filled: list[_Filled | None] = []
+    for column in study.columns:
+        cells = [study.paper(panel, row, column) for row in study.rows]
+        name = f"{study.key(column)}, paper"
+        filled.append((Column(name, name, True), cells) if any(cells) else None)
+    return filled
+
+
+def _table(study: Study, panel: str, about: str, filled: Sequence[_Filled]) -> Table:
+    """Filled columns behind the names of the rows."""
+    corner = f"{study.corner} ↓ {study.columns_title} →" if study.columns_title else study.corner
     return Table(
-        title=f"{title} ({study.on}{on}): accuracy in %, mean ± 95 % interval",
-        columns=tuple(column for column, _ in columns),
-        rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
-        notes=(*study.notes, _about_ours(study), *_about_the_paper(study)) if last else (),
+        title=f"{', '.join(filter(None, (study.title, panel)))} {about}",
+        columns=(Column(corner, "row"), *(column for column, _ in filled)),
+        rows=tuple(zip(study.rows, *(cells for _, cells in filled), strict=True)),
     )
+
+
+def _about_the_set(study: Study) -> list[str]:
+    """What the set adds means, where it is shown."""
+    shown = any(number.score == SET_ADDS or study.set_adds(*number.place) for number in study.numbers)
+    said = "the accuracy less that of the same weights with each class as a set of one, paired by task"
+    return [f"The set adds: {said}."] if shown else []
 
 
 def _about_ours(study: Study) -> str:
@@ -96,7 +143,7 @@ def _long_table(study: Study) -> Table:
     origins = ("run", "tasks", "seed", "commit", "command")
     columns = (
         *(Column(name, name) for name in ("data", "backbone", "panel", "row", "column")),
-        *(Column(name, name, True) for name in ("accuracy", "paper")),
+        *(Column(name, name, True) for name in ("accuracy", "set_adds", "paper")),
         *(Column(name, name) for name in ("paper_on", "paper_cited", *origins)),
     )
     rows: list[tuple[Value, ...]] = []
@@ -104,5 +151,6 @@ def _long_table(study: Study) -> Table:
         number, paper = study.number(*place), study.paper(*place)
         origin = ("" if number is None else str(getattr(number.result, name)) for name in origins)
         about = (study.source.on, "yes" if paper.mark else "no") if paper and study.source else (None, None)
-        rows.append((study.data, study.backbone, *place, study.ours(*place), paper, *about, *origin))
+        numbers = study.ours(*place), study.set_adds(*place), paper
+        rows.append((study.data, study.backbone, *place, *numbers, *about, *origin))
     return Table(study.title, columns, tuple(rows))

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fewset.core.errors import UserError
-from fewset.experiments.result import Result, StoredScore
+from fewset.experiments.result import Result, StoredScore, set_adds_to
 from fewset.io.files import write_json
 from fewset.io.reading import read_record
 from fewset.paper.numbers import PaperTable, paper_table
 from fewset.report.tables import Estimate
-from fewset.tasks.scores import SET_ADDS
+from fewset.tasks.scores import SET_ADDS, Difference
 
 _FORMAT = 2
 
@@ -147,6 +147,13 @@ class Study:
     def ours(self, panel: str, row: str, column: str) -> Estimate | None:
         number = self.number(panel, row, column)
         return None if number is None else Estimate(number.stored.mean, number.stored.ci95)
+
+    def set_adds(self, panel: str, row: str, column: str) -> Difference | None:
+        """What the set adds to our number; None without a set, or where that has columns of its own."""
+        number = self.number(panel, row, column)
+        if number is None or any(each.score == SET_ADDS for each in self.numbers):
+            return None
+        return set_adds_to(number.result, number.score)
 
     def paper(self, panel: str, row: str, column: str) -> Estimate | None:
         """The paper's number for the same place; marked with a star where the paper cites it."""

@@ -15,6 +15,9 @@ ALONE, FOREIGN = "alone", "foreign"
 SET_ADDS = "set_adds"
 """In results: the accuracy minus that of the same weights with each item as a set of one, paired by task."""
 
+SET_ADDS_TO = "set_adds_to"
+"""In results of settings with several scores: what the set adds to each of them, by name."""
+
 
 def interval95(values: Float[np.ndarray, " n"]) -> float:
     """Half the width of the 95 % interval of the mean, by Student's t: t s / sqrt(n).

@@ -56,7 +56,7 @@ def scores(adapter: nn.Module, families: tuple[Tensor, ClassIndex]) -> dict[str,
     with torch.inference_mode():
         score = score_tasks(model, *families, SPEC)
         controls = score_controls(model, *families, SPEC)
-    adds = set_adds(score, controls)
+    adds = set_adds(score, controls[ALONE])
     assert adds["mean"] == pytest.approx(score.mean - controls[ALONE].mean, abs=1e-6)
     return {"full": score.mean, **{name: each.mean for name, each in controls.items()}, "adds": adds["mean"]}
 

@@ -172,16 +172,6 @@ def test_every_study_has_a_plan_for_the_shipped_recipes(name: str, tmp_path: Pat
     assert STUDIES[name].__doc__
 
 
-def test_the_benchmark_has_what_the_set_adds_to_each_method_with_an_adapter(tmp_path: Path) -> None:
-    plan = STUDIES["benchmark"](StudyRunner("strokes", tmp_path, ["data.set=tiny"]))
-    adds = [entry for entry in plan.numbers if entry.score == SET_ADDS]
-    assert [(entry.row, entry.column) for entry in adds] == [
-        (method, f"{shot}-shot 5-way, the set adds")
-        for method in ("BiLSTM", "DeepSets", "GCN", "FEAT")
-        for shot in (1, 5)
-    ]
-
-
 def test_the_grids_are_the_papers(tmp_path: Path) -> None:
     runner = StudyRunner("strokes", tmp_path, ["data.set=tiny"])
     values = {

@@ -60,6 +60,38 @@ def test_the_papers_column_has_the_papers_name() -> None:
     assert row[2::2] == ["36.83 ± 0.17", "30.89 ± 0.17"]
 
 
+def with_set(study: Study, *rows: str) -> Study:
+    """The study, with 0.01 ± 0.002 that the set adds to the numbers of some rows."""
+    fields = {"set_adds": {"mean": 0.01, "ci95": 0.002}}
+    numbers = (
+        replace(each, result=replace(each.result, fields=fields)) if each.row in rows else each
+        for each in study.numbers
+    )
+    return replace(study, numbers=tuple(numbers))
+
+
+def test_what_the_set_adds_stands_beside_ours() -> None:
+    study = with_set(make_study(), "2", "8")
+    header, *rows = rows_of(study)
+    assert header[1:4] == ["1-shot 5-way", "1-shot 5-way, the set adds", "1-shot 5-way, paper"]
+    assert [row[2] for row in rows] == ["–", "+1.00 ± 0.20", "+1.00 ± 0.20"]
+    assert any(note.startswith("The set adds:") for note in study_tables(study)[0].notes)
+    assert not any(note.startswith("The set adds:") for note in study_tables(make_study())[0].notes)
+
+
+def test_what_the_set_adds_to_many_columns_has_a_table_of_its_own() -> None:
+    shots = tuple(map(str, (1, 2, 3, 5, 10)))
+    numbers, adds = study_tables(with_set(make_study(name="shots", columns=shots), "8"))
+    assert [len(table.columns) for table in (numbers, adds)] == [6, 6]
+    assert "what the set adds, in points" in adds.title
+    assert [[text_of(cell) for cell in row[:2]] for row in adds.rows] == [
+        ["1", "–"],
+        ["2", "–"],
+        ["8", "+1.00 ± 0.20"],
+    ]
+    assert (numbers.notes, bool(adds.notes)) == ((), True)
+
+
 def test_cited_numbers_are_marked_and_named() -> None:
     study = make_study(name="benchmark", rows=("MAML", "SimpleShot", "FEAT"))
     assert [row[2] for row in rows_of(study)[1:]] == ["49.24 ± 0.21", "49.69*", "55.15 ± 0.20"]

@@ -24,6 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fewset.core.errors import UserError, refuse_unknown
+from fewset.evaluation.controls import set_adds_fields
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import task_chunks
@@ -40,6 +41,7 @@ from fewset.tasks.episode import class_major_labels, prototypes, split
 from fewset.tasks.hold_out import hold_out
 from fewset.tasks.items import Items
 from fewset.tasks.sampling import ClassIndex, sample_every_class, sample_tasks
+from fewset.tasks.scores import ALONE
 from fewset.tasks.spec import TaskSpec
 
 
@@ -92,30 +94,40 @@ class GeneralisedProtocol(Protocol):
         features = job.embed(train)
         parts = hold_out(train.labels, job.hold_out, job.seed)
 
-        def margins(queries: Int[np.ndarray, " queries"], unseen: Items, tasks: int) -> Margins:
-            return generalised_margins(
-                job.embedding_model,
-                Seen.of(features, train, parts.train, queries),
-                job.embed(unseen),
-                unseen.index,
-                replace(job.spec, tasks=tasks),
-                seen_query=self.seen_query,
-                adapt_seen=not self.fixed_seen,
-                title="scoring",
-            )
+        on_val = Seen.of(features, train, parts.train, parts.val), job.embed(val), val.index
+        on_test = Seen.of(features, train, parts.train, parts.test), job.embed(test), test.index
 
-        on_val = margins(parts.val, val, self.validation_tasks)
-        on_test = margins(parts.test, test, job.spec.tasks)
-        constant = calibrate(on_val, self.objective)
-        calibrated, uncalibrated = (scores_at(on_test, each) for each in (constant, 0.0))
-        trade_off = curve(on_test)
+        def margins(model: FewShotModel) -> tuple[Margins, float]:
+            """On the test tasks, and the constant that the validation tasks choose for this model."""
+            chosen_on, scored = (
+                generalised_margins(
+                    model,
+                    *each,
+                    replace(job.spec, tasks=tasks),
+                    seen_query=self.seen_query,
+                    adapt_seen=not self.fixed_seen,
+                    title="scoring",
+                )
+                for each, tasks in ((on_val, self.validation_tasks), (on_test, job.spec.tasks))
+            )
+            return scored, calibrate(chosen_on, self.objective)
+
+        model = job.embedding_model
+        full, constant = margins(model)
+        calibrated, uncalibrated = (scores_at(full, each) for each in (constant, 0.0))
+        alone = scores_at(*margins(model.alone())) if model.capabilities.adapts else {}
+        trade_off = curve(full)
         changed = ("combined", "seen_among_all", "unseen_among_all", "harmonic")
         scores = calibrated | {f"uncalibrated_{name}": uncalibrated[name] for name in changed}
         queries = f", {self.seen_query} queries a class" if self.seen_query else ""
         return Outcome(
             calibrated["combined"],
-            scores,
-            fields={"constant": json_number(constant), "curve": trade_off},
+            scores | ({ALONE: alone["combined"]} if alone else {}),
+            fields={
+                "constant": json_number(constant),
+                "curve": trade_off,
+                **set_adds_fields("combined", calibrated, alone),
+            },
             notes={
                 "calibration constant": f"{constant:.4g}, chosen on {self.validation_tasks:,} tasks",
                 "area of the curve of seen against unseen": f"{trade_off['area']:.4f}",

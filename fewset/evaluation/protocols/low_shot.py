@@ -37,12 +37,13 @@ from fewset.core.progress import progress
 from fewset.core.randomness import mix
 from fewset.data.features.table import SETUPS, FeatureTable, Setup
 from fewset.evaluation.class_means import embed_rows, training_means
+from fewset.evaluation.controls import set_adds_fields
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.models.model import FewShotModel, compares_class_means
 from fewset.models.task_model import device_of
 from fewset.tasks.episode import prototypes
-from fewset.tasks.scores import Score
+from fewset.tasks.scores import ALONE, Score
 from fewset.tasks.spec import TaskSpec
 
 _TOP = (1, 5)
@@ -94,17 +95,25 @@ class LowShot(Protocol):
         job.table.draw(job.table.classes("unseen", self.setup), job.spec.shot, 0)
 
     def evaluate(self, job: Job, items: None) -> Outcome:  # noqa: ARG002
-        model, prior = job.embedding_model, self.prior
-        if prior == "auto":
-            prior = choose_prior(model, job.table, job.spec)
-        scores = evaluate_low_shot(model, job.table, job.spec, prior, self.setup)
+        def score(model: FewShotModel) -> tuple[dict[str, Score], float]:
+            prior = choose_prior(model, job.table, job.spec) if self.prior == "auto" else self.prior
+            return evaluate_low_shot(model, job.table, job.spec, prior, self.setup), prior
+
+        model = job.embedding_model
+        scores, prior = score(model)
+        alone = score(model.alone())[0] if model.capabilities.adapts else {}
         seen, unseen = (job.table.classes(split, self.setup) for split in ("seen", "unseen"))
         classes = np.concatenate([seen, unseen])
         queries = len(job.table.rows(classes, "test"))
         return Outcome(
             scores["top5_all"],
-            scores,
-            fields={"seen_classes": len(seen), "queries": queries, "prior": prior},
+            scores | ({ALONE: alone["top5_all"]} if alone else {}),
+            fields={
+                "seen_classes": len(seen),
+                "queries": queries,
+                "prior": prior,
+                **set_adds_fields("top5_all", scores, alone),
+            },
             notes={"prior of unseen classes": str(prior), "seen classes": f"{len(seen):,}"},
             replaced={
                 "split": self.setup or "all",

@@ -17,7 +17,7 @@ from fewset.models.model import FewShotModel
 from fewset.tasks.episode import prototypes, split
 from fewset.tasks.items import Items
 from fewset.tasks.sampling import sample_tasks
-from fewset.tasks.scores import SET_ADDS, Score
+from fewset.tasks.scores import ALONE, SET_ADDS, Score
 
 
 @register_protocol("standard")
@@ -47,7 +47,7 @@ def score_items(job: Job, items: Items) -> Outcome:
         controls,
         before=before,
         examples=examples,
-        fields={SET_ADDS: set_adds(score, controls)},
+        fields={SET_ADDS: set_adds(score, controls[ALONE])},
         left_out=items.left_out,
     )
 

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+from fewset.evaluation.controls import set_adds_fields
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job, Outcome, Protocol, option, register_protocol
 from fewset.evaluation.scoring import score_tasks
+from fewset.models.task_model import TaskModel
 from fewset.tasks.items import Items
+from fewset.tasks.scores import ALONE, Score
 
 
 @register_protocol("ways")
@@ -23,13 +26,23 @@ class Ways(Protocol):
 
     def evaluate(self, job: Job, items: Items) -> Outcome:
         features = job.embed(items)
-        with evaluating(job.model) as model:
-            scores = {
-                way: score_tasks(model, features, items.index, replace(job.spec, way=way), title=f"{way}-way")
+
+        def score(model: TaskModel) -> dict[str, Score]:
+            return {
+                f"{way}_way": score_tasks(
+                    model, features, items.index, replace(job.spec, way=way), title=f"{way}-way"
+                )
                 for way in dict.fromkeys((job.spec.way, *self.ways))
             }
+
+        with evaluating(job.model) as model:
+            scores = score(model)
+            alone = score(job.embedding_model.alone()) if model.capabilities.adapts else {}
+        own = f"{job.spec.way}_way"
+        shown = {f"{way}_way": scores[f"{way}_way"] for way in self.ways}
         return Outcome(
-            scores[job.spec.way],
-            scores={f"{way}_way": scores[way] for way in self.ways},
+            scores[own],
+            scores=shown | ({ALONE: alone[own]} if alone else {}),
+            fields=set_adds_fields(own, scores, alone),
             left_out=items.left_out,
         )

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -6,6 +7,7 @@ import torch
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import open_set, set_path, write_store
+from fewset.evaluation.controls import set_adds
 from fewset.evaluation.embedding import evaluating
 from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.generalised import (
@@ -222,6 +224,12 @@ def test_the_whole_evaluation_is_its_parts(monkeypatch: pytest.MonkeyPatch) -> N
             found.scores[name].per_task, scores_at(on_test, at)["combined"].per_task
         )
     assert 0 < found.fields["curve"]["area"] < 1
+    blind = protocol.evaluate(replace(job, model=model.alone()), (job.items("val"), job.items("test")))
+    for name in ("combined", "seen", "unseen", "harmonic"):
+        adds = set_adds(found.scores[name], blind.scores[name])
+        assert found.fields["set_adds_to"][name] == adds
+        assert adds["mean"] != 0
+    assert found.fields["set_adds"] == found.fields["set_adds_to"]["combined"]
     fixed = GeneralisedProtocol(validation_tasks=7, fixed_seen=True)
     frozen = fixed.evaluate(job, (job.items("val"), job.items("test")))
     assert frozen.fields["curve"]["area"] != found.fields["curve"]["area"]

@@ -9,8 +9,10 @@ from torch import nn
 from fewset.core.errors import UserError
 from fewset.data.features.table import FeatureTable, Setup
 from fewset.evaluation.class_means import fit_centre
-from fewset.evaluation.protocols import low_shot
+from fewset.evaluation.controls import set_adds
+from fewset.evaluation.protocols import Job, low_shot
 from fewset.evaluation.protocols.low_shot import (
+    LowShot,
     choose_prior,
     evaluate_low_shot,
     ranking,
@@ -141,6 +143,20 @@ def test_the_prior_is_chosen_on_the_validation_setup(table: FeatureTable) -> Non
     assert choose_prior(model, table, SPEC, priors) == priors[int(np.argmax(means))]
     with pytest.raises(UserError, match="no seen classes of the validation setup"):
         choose_prior(model, _without_setups(table), SPEC, priors)
+
+
+def test_what_the_set_adds_has_its_own_prior(table: FeatureTable) -> None:
+    protocol = LowShot(prior="auto", setup="test")
+    model = make_model("FEAT")
+    found, blind = (
+        protocol.evaluate(Job(each, table, "test", None, SPEC), None) for each in (model, model.alone())
+    )
+    for name, score in blind.scores.items():
+        if name != "alone":
+            assert found.fields["set_adds_to"][name] == set_adds(found.scores[name], score)
+    assert found.fields["set_adds"] == found.fields["set_adds_to"]["top5_all"]
+    plain = Job(make_model("ProtoNet"), table, "test", None, SPEC)
+    assert "set_adds" not in protocol.evaluate(plain, None).fields
 
 
 def _without_setups(table: FeatureTable) -> FeatureTable:

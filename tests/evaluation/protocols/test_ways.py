@@ -5,6 +5,7 @@ import pytest
 
 from fewset.core.errors import UserError
 from fewset.data.images.store import ImageSet, open_set, set_path, write_store
+from fewset.evaluation.controls import set_adds
 from fewset.evaluation.protocols import Job
 from fewset.evaluation.protocols.ways import Ways
 from fewset.evaluation.scoring import evaluate
@@ -38,10 +39,14 @@ def test_each_number_of_ways_is_scored_as_by_itself(images: ImageSet) -> None:
     job, protocol = Job(model, images, "test", None, SPEC), Ways(ways=(3, 11))
     outcome = protocol.evaluate(job, protocol.prepare(job))
     scores = {5: outcome.score, 3: outcome.scores["3_way"], 11: outcome.scores["11_way"]}
-    assert list(outcome.scores) == ["3_way", "11_way"]
+    assert list(outcome.scores) == ["3_way", "11_way", "alone"]
     for way, score in scores.items():
-        alone = evaluate(model, features, images.labels, replace(SPEC, way=way))
-        np.testing.assert_array_equal(score.per_task, alone.per_task)
+        by_itself, alone = (
+            evaluate(each, features, images.labels, replace(SPEC, way=way)) for each in (model, model.alone())
+        )
+        np.testing.assert_array_equal(score.per_task, by_itself.per_task)
+        assert outcome.fields["set_adds_to"][f"{way}_way"] == set_adds(by_itself, alone)
+    assert outcome.fields["set_adds"] == outcome.fields["set_adds_to"]["5_way"]
     assert scores[3].mean > scores[5].mean > scores[11].mean
 
 
