@@ -36,7 +36,7 @@ from fewset.report.tables import (
     score_tables,
     text_of,
 )
-from fewset.tasks.scores import compare
+from fewset.tasks.scores import ALONE, compare
 
 Annotate = Callable[[Table, Sequence[LoadedResult]], Table]
 Pictures = dict[str, list[LoadedResult]]
@@ -306,6 +306,11 @@ def spread_table(found: Sequence[Family]) -> Table | None:
         texts = (text_of(compare(each.score, other.score)) for each, other in pairs)
         return None if family is baseline else ", ".join(texts) or None
 
+    def adds(family: Family) -> Value:
+        """What the set adds, seed by seed."""
+        texts = (text_of(compare(each.score, each.scores[ALONE])) for each in family if ALONE in each.scores)
+        return ", ".join(texts) or None
+
     titles = ("Mean of the seeds", "Lowest", "Highest")
     columns = [Column("Method", "method"), Column("Seeds", "seeds")]
     columns += [Column(title, title.lower(), True) for title in titles]
@@ -317,4 +322,8 @@ def spread_table(found: Sequence[Family]) -> Table | None:
         rows.append((family[0].record.method, seeds, *spread, *([over(family)] if baseline else [])))
     if baseline:
         columns.append(Column("Over ProtoNet, seed by seed", "over"))
+    what = [adds(family) for family in several]
+    if any(what):
+        columns.append(Column("The set adds, seed by seed", "set_adds"))
+        rows = [(*row, cell) for row, cell in zip(rows, what, strict=True)]
     return Table("The same trainings with several seeds", tuple(columns), tuple(rows))
