@@ -27,6 +27,7 @@ from benchmarks.accuracy.rows import MethodRow
 from fewset.compute.machine import describe
 from fewset.core.parsing import lasting
 from fewset.evaluation.class_means import fit_centre
+from fewset.evaluation.controls import set_adds
 from fewset.evaluation.scoring import evaluate
 from fewset.experiments.build import build_model
 from fewset.experiments.config import Options
@@ -75,7 +76,8 @@ def measure_methods(
     for count, (row, shot) in enumerate(places, start=1):
         key, source = key_of(row.name, shot), _source(row, shot, tasks)
         number = there.get((row.name, shot))
-        if number is None or number.source != source or key not in values:
+        complete = number is not None and (row.adapter == "identity" or number.set_adds is not None)
+        if number is None or not complete or number.source != source or key not in values:
             echo(f"[{count}/{len(places)}] {key}")
             number, score = _measure(row, shot, embeddings, out, tasks, source)
             values[key] = score.per_task
@@ -127,10 +129,13 @@ def _measure(
             for each in choices
         ]
         chosen = choices[max(range(len(choices)), key=lambda place: scores[place].mean)]
-    score = _score(_ready(row, shot, chosen, embeddings, out), embeddings, "test", shot, tasks)
+    model = _ready(row, shot, chosen, embeddings, out)
+    score, adds = _score(model, embeddings, "test", shot, tasks), None
+    if model.capabilities.adapts:
+        adds = set_adds(score, _score(model.alone(), embeddings, "test", shot, tasks))
     commit = str(describe()["commit"])
-    number = MethodNumber(row.name, row.about.kind, shot, score.mean, score.ci95, chosen, source, commit)
-    return number, score
+    about = (row.name, row.about.kind, shot, score.mean, score.ci95)
+    return MethodNumber(*about, chosen, source, commit, adds), score
 
 
 def _ready(row: MethodRow, shot: int, chosen: Options, embeddings: Embeddings, out: Path) -> FewShotModel:

@@ -29,6 +29,8 @@ class MethodNumber:
     """The options that were chosen on validation tasks."""
     source: dict[str, Any]
     commit: str
+    set_adds: dict[str, float | None] | None = None
+    """What the set adds to a method with an adapter: the mean and half its interval."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from benchmarks.accuracy.record import (
     read_record_of,
     read_times,
 )
+from fewset.experiments.result import half_width
 from fewset.paper.render import write_rendered
 from fewset.report.tables import Column, Estimate, Table, Value, csv_text, markdown_text
-from fewset.tasks.scores import Score, compare
+from fewset.tasks.scores import Difference, Score, compare
 
 BASELINE = "FEAT"
 KINDS = {
@@ -59,6 +60,9 @@ def _table(
             differences.append(compare(score, baseline) if paired else None)  # type: ignore[arg-type]
         columns.append((Column(title, title, True), accuracies))
         columns.append((Column(f"to {BASELINE}", f"{title} to {BASELINE}", True), differences))
+        adds = [_set_adds(numbers.get((row, shot))) for row in rows]
+        if any(adds):
+            columns.append((Column("the set adds", f"{title}, the set adds", True), [*adds]))
         if times is not None:
             name = f"{shot}-shot, seconds"
             cells: list[Value] = [_seconds(times, row, shot) for row in rows]
@@ -72,6 +76,12 @@ def _table(
         rows=tuple(zip(*(cells for _, cells in columns), strict=True)),
         notes=(*note, *(_notes(record, times) if last else ())),
     )
+
+
+def _set_adds(number: MethodNumber | None) -> Difference | None:
+    if number is None or number.set_adds is None:
+        return None
+    return Difference(number.set_adds["mean"] or 0.0, half_width(number.set_adds["ci95"]))
 
 
 def _seconds(times: MethodTimes, row: str, shot: int) -> str | None:

@@ -109,8 +109,11 @@ def _table(study: Study, panel: str, about: str, filled: Sequence[_Filled]) -> T
 def _about_the_set(study: Study) -> list[str]:
     """What the set adds means, where it is shown."""
     shown = any(number.score == SET_ADDS or study.set_adds(*number.place) for number in study.numbers)
-    said = "the accuracy less that of the same weights with each class as a set of one, paired by task"
-    return [f"The set adds: {said}."] if shown else []
+    said = (
+        "The set adds: the accuracy less that of the same weights with each class as a set of one, paired by "
+        "task. A function that was trained on larger sets may do badly on sets of one for that alone."
+    )
+    return [said] if shown else []
 
 
 def _about_ours(study: Study) -> str:

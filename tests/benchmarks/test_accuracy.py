@@ -96,6 +96,8 @@ def test_numbers_are_those_of_evaluate_and_pair_with_feat(table: FeatureTable, t
     assert "ProtoNet" in inductive
     assert "BD-CSPN" in transductive
     assert "BD-CSPN" not in inductive
+    assert {number.row for number in record.numbers if number.set_adds} == {"FEAT", "FEAT + PT-MAP"}
+    assert "the set adds" in inductive
     difference = compare(Score.of(values["TPN, 1-shot"]), Score.of(values["FEAT, 1-shot"]))
     assert str(difference).split()[0] in transductive
 
