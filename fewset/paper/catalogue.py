@@ -252,13 +252,24 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
     )
     places = (f"{runner.on}/low-shot", f"{runner.on}-low-shot", "low-shot")
     on = next(place for place in places if runner.has(PlannedRun("feat", on=place)))
+
+    def run(method: str, *control: str) -> PlannedRun:
+        tag = f"{table}-alone" if control else table
+        return PlannedRun(method, None, tag, (f"data.set={table}", *control), on=on)
+
+    rows = {
+        "ProtoNet": run("protonet"),
+        "SimpleShot": run("simpleshot"),
+        "FEAT on sets of one": run("feat", "model.sets_of_one=true"),
+        "FEAT": run("feat"),
+    }
     return StudyPlan(
         "Large-scale low-shot learning, top-5 accuracy",
         tuple(
             PlannedNumber(
-                method,
+                row,
                 f"{shot}-shot",
-                PlannedRun(method.lower(), None, table, (f"data.set={table}",), on=on),
+                made,
                 panel=panel,
                 setting="low-shot",
                 options={"prior": "auto", "setup": "test"} if selected else {},
@@ -266,12 +277,15 @@ def low_shot(runner: StudyRunner) -> StudyPlan:
                 score=score,
             )
             for panel, score in panels.items()
-            for method in ("ProtoNet", "SimpleShot", "FEAT")
+            for row, made in rows.items()
             for shot in (1, 2, 5, 10, 20)
         ),
         corner="method",
         style="lines",
-        notes=(f"The prior of an unseen class is {prior}.",),
+        notes=(
+            f"The prior of an unseen class is {prior}.",
+            "FEAT on sets of one is trained so: the same function without its set.",
+        ),
         prepare=lambda: None if runner.features else _embed_the_set(runner),
     )
 

@@ -64,7 +64,9 @@ def study_tables(study: Study) -> list[Table]:
         tables.append(_table(study, panel, f"({on}): accuracy in %, mean ± 95 % interval", measured))
         own = [] if beside else [each for each in adds if each is not None]
         if own:
-            tables.append(_table(study, panel, f"({study.on}): what the set adds, in points", own))
+            table = _table(study, panel, f"({study.on}): what the set adds, in points", own)
+            adapted = tuple(row for row in table.rows if any(cell is not None for cell in row[1:]))
+            tables.append(replace(table, rows=adapted))
     notes = (*study.notes, *_about_the_set(study), _about_ours(study), *_about_the_paper(study))
     return [*tables[:-1], replace(tables[-1], notes=notes)]
 
