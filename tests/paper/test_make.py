@@ -239,7 +239,7 @@ def test_low_shot_from_a_table_of_features(tmp_path: Path) -> None:
     where = ["--runs", tmp_path / "runs", "--out", tmp_path / "out", "--features", "table"]
     succeed("paper", "low-shot", *where, *options([*TRAIN, "train.validation_query=3"]))
     study = read_study(tmp_path / "out" / "low-shot" / "low-shot.json")
-    assert len(study.numbers) == 3 * 3 * 5
+    assert len(study.numbers) == 3 * 4 * 5
     assert (study.data, study.backbone) == ("table", "features")
     result, _ = evaluate_run(tmp_path / "runs" / "strokes-low-shot-feat-table", shot=20)
     assert study.ours("All with prior", "FEAT", "20-shot").mean == result.scores["top5_all_with_prior"].mean
