@@ -108,8 +108,9 @@ def time_methods(
 
 def _source(row: MethodRow, shot: int, tasks: int) -> dict[str, Any]:
     """The settings that a number depends on besides the embeddings, as JSON has them."""
+    own = {key: value for key, value in asdict(row).items() if key != "sets_of_one" or value}
     source = {
-        "method": asdict(row),
+        "method": own,
         "shot": shot,
         "tasks": tasks,
         "training": lasting(replace(TRAINING, shot=shot)) if row.trained else None,

@@ -27,7 +27,7 @@ class MethodRow:
     options of the head, its `temperature` and the `transform` of the features (none, l2n or cl2n) that are
     chosen on tasks of the validation classes. `learn` trains a head that works without training as well.
     `then` is a head that takes the place of `head` after the training: FEAT learns beside prototypes, and
-    TIM classifies.
+    TIM classifies. `sets_of_one` is the control of an adapter, trained and scored without its set.
     """
 
     name: str
@@ -39,6 +39,7 @@ class MethodRow:
     choose: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     learn: bool = False
     then: str = ""
+    sets_of_one: bool = False
 
     @property
     def about(self) -> MethodInfo:
@@ -74,6 +75,7 @@ class MethodRow:
             head=head,
             head_options=options,
             average="post" if method_info(HEADS[head]).every_shot and not alone else "pre",
+            sets_of_one=self.sets_of_one,
         )
 
 
