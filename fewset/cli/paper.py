@@ -40,7 +40,8 @@ def _study(
 ) -> None:
     """Make a study of the paper, or one of its ablations; without a name, list them."""
     start(plugin)
-    from fewset.paper.catalogue import ABLATIONS, STUDIES
+    from fewset.paper.ablations import ABLATIONS
+    from fewset.paper.catalogue import STUDIES
     from fewset.paper.render import render_study, study_tables
     from fewset.paper.runner import StudyRunner, run_study
     from fewset.paper.study import read_study

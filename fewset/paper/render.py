@@ -1,6 +1,6 @@
 """Studies as tables and figures in the paper's form, with the paper's own numbers beside ours."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,7 +56,12 @@ def study_tables(study: Study) -> list[Table]:
     """
     tables = []
     for panel in study.panels:
-        ours, adds, paper = _ours(study, panel), _set_adds(study, panel), _paper(study, panel)
+        ours = [
+            (Column(column, column, True), [study.ours(panel, row, column) for row in study.rows])
+            for column in study.columns
+        ]
+        adds = _columns(study, panel, study.set_adds, "{}, the set adds".format)
+        paper = _columns(study, panel, study.paper, lambda column: f"{study.key(column)}, paper")
         beside = sum(each is not None for each in (*ours, *adds, *paper)) <= _MOST_COLUMNS
         triples = zip(ours, adds if beside else [None] * len(ours), paper, strict=True)
         on = f"{study.on}; paper: {study.source.on}" if study.source else study.on
@@ -71,30 +76,15 @@ def study_tables(study: Study) -> list[Table]:
     return [*tables[:-1], replace(tables[-1], notes=notes)]
 
 
-def _ours(study: Study, panel: str) -> list[_Filled]:
-    return [
-        (Column(column, column, True), [study.ours(panel, row, column) for row in study.rows])
-        for column in study.columns
-    ]
-
-
-def _set_adds(study: Study, panel: str) -> list[_Filled | None]:
-    """What the set adds to our numbers, for each column; None where it adds to none of them."""
+def _columns(
+    study: Study, panel: str, number: Callable[[str, str, str], Value], title: Callable[[str], str]
+) -> list[_Filled | None]:
+    """A column of numbers beside each of ours; None where it would be empty."""
     filled: list[_Filled | None] = []
     for column in study.columns:
-        cells = [study.set_adds(panel, row, column) for row in study.rows]
-        name = f"{column}, the set adds"
-        filled.append((Column(name, name, True), cells) if any(cells) else None)
-    return filled
-
-
-def _paper(study: Study, panel: str) -> list[_Filled | None]:
-    """The paper's numbers for each column; None where it has none."""
-    filled: list[_Filled | None] = []
-    for column in study.columns:
-        cells = [study.paper(panel, row, column) for row in study.rows]
-        name = f"{study.key(column)}, paper"
-        filled.append((Column(name, name, True), cells) if any(cells) else None)
+        cells = [number(panel, row, column) for row in study.rows]
+        empty = all(cell is None for cell in cells)
+        filled.append(None if empty else (Column(title(column), title(column), True), cells))
     return filled
 
 

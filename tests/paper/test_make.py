@@ -16,7 +16,8 @@ from fewset.experiments.score_run import evaluate_run
 from fewset.experiments.weights import load_weights, save_weights
 from fewset.io.files import file_digest
 from fewset.paper import runner as study_runner
-from fewset.paper.catalogue import ABLATIONS, STUDIES
+from fewset.paper.ablations import ABLATIONS
+from fewset.paper.catalogue import STUDIES
 from fewset.paper.runner import StudyRunner, run_study
 from fewset.paper.study import PlannedNumber, PlannedRun, Study, StudyPlan, read_study, write_study
 from fewset.tasks.scores import SET_ADDS
