@@ -307,9 +307,11 @@ def spread_table(found: Sequence[Family]) -> Table | None:
         return None if family is baseline else ", ".join(texts) or None
 
     def adds(family: Family) -> Value:
-        """What the set adds, seed by seed."""
-        texts = (text_of(compare(each.score, each.scores[ALONE])) for each in family if ALONE in each.scores)
-        return ", ".join(texts) or None
+        """What the set adds, seed by seed; the seeds are named where some were not measured."""
+        known = [each for each in family if ALONE in each.scores]
+        names = [f"seed {_seed(each)}: " if len(known) < len(family) else "" for each in known]
+        texts = [text_of(compare(each.score, each.scores[ALONE])) for each in known]
+        return ", ".join(map("".join, zip(names, texts, strict=True))) or None
 
     titles = ("Mean of the seeds", "Lowest", "Highest")
     columns = [Column("Method", "method"), Column("Seeds", "seeds")]
