@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.grad import conv2d_weight
 
-_POSITIONS = 2**16  # at once: 64 channels of them fit a cache, and single precision suffices to add them up
-_WORTHWHILE = 4 * _POSITIONS
+_POSITIONS = 2**15  # at once: 64 channels of them fit a cache, and single precision suffices to add them up
+_WORTHWHILE = 8 * _POSITIONS
 
 # How often all rows, the first and the last count among those that the upper, middle and lower row of a
 # kernel see: the middle sees all, the upper (the row above) not the last, the lower not the first.
