@@ -27,7 +27,7 @@ from fewset.io.os_errors import as_user_error
 
 # The panels of the help from top to bottom, and the files that come first in theirs; others follow by name.
 _PANELS = ("Classify", "Experiments", "Models", "Data", "Paper", "Speed")
-_FIRST = ("demo", "recipes", "train", "evaluate")
+_FIRST = ("fit", "predict", "info", "demo", "recipes", "train", "evaluate")
 _INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 

@@ -9,6 +9,7 @@ from fewset.core.errors import UserError
 
 OPTION = "--reject"
 _USUAL = "auto"
+NEVER_NONE = 'no photo is "none of these" here: that takes two different photos of a class'
 
 RejectOption = Annotated[
     str | None,

@@ -114,8 +114,7 @@ class Transductive(Protocol):
             classify = model if own else partial(transductive_logits, model, how=VARIANTS[self.variant])
             score = score_tasks(classify, features, items.index, job.spec, title="scoring", draw=draw)
             controls = {} if own else _controls(model, features, items.index, job.spec, self.variant, draw)
-        adds = {SET_ADDS: set_adds(score, controls[ALONE])} if ALONE in controls else {}
-        fields: dict[str, Any] = {**adds}
+        fields: dict[str, Any] = {SET_ADDS: set_adds(score, controls[ALONE])} if ALONE in controls else {}
         outcome = Outcome(score, controls, fields=fields, left_out=items.left_out)
         if not self.dirichlet:
             return outcome
